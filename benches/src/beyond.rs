@@ -2,9 +2,11 @@
 //!
 //! `--beyond` prints a line for each program and cap: how long it takes out of core; its groups alone, with room for all and all data
 //! there; the copies alone that it made out of core, tile by tile, each direction and both at once; and the first by the longer of the
-//! others. At best copies and groups run at the same time and the ratio is 1. Where the device is the host's own processors they share
-//! them: so a last column says what is left of it if what copies and groups take of the processors is added up, at one processor for a copy and
-//! all for a group.
+//! others. At best copies and groups run at the same time and the ratio is 1.
+//!
+//! Whether a driver lets them is another question: one whose device is the host's own processors may copy on those that compute. So the last
+//! columns have as many launches and copies by hand, in queues of their own and with nothing to wait for: each alone, and both at once; and how
+//! long the program takes beside the same share more than its longer part.
 //!
 //! All of it is printed twice: for commands that take as long as a tile takes to be copied, and four times as long. `--turns N` says instead how
 //! much a command computes, to have the same again.
@@ -15,12 +17,14 @@ mod transfer;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use windlass::Residency;
 use windlass::prelude::*;
 use windlass::trace::Timeline;
-use windlass::{DeviceKind, Residency};
 use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, stencil};
 
 use transfer::Copies;
+
+use crate::native::cl::{AtOnce, Load, Raw};
 
 #[windlass::kernels]
 mod kernels {
@@ -61,6 +65,11 @@ const BYTES: usize = LEN * 4;
 /// Parts of a program's tiles for which there is room.
 const CAPS: [(&str, f64); 3] = [("1/1.1", 1.0 / 1.1), ("1/2", 0.5), ("1/4", 0.25)];
 
+/// How many commands a group has.
+fn commands(used: &Use) -> usize {
+    used.reads.len() + usize::from(used.replaces || used.reads.is_empty())
+}
+
 /// More tiles than are copied at a time.
 const ENOUGH: usize = 64;
 
@@ -78,7 +87,8 @@ pub(crate) fn print(scale: usize) {
     let all = programs();
     let is_any_named = all.iter().any(|program| named.iter().any(|name| name == program.name));
     let wanted = |program: &&Program| !is_any_named || named.iter().any(|name| name == program.name);
-    let mut bench = Bench { device, turns: 0, traces: after("--trace").map(PathBuf::from) };
+    let by_hand = (device.backend().as_str() == "opencl").then(|| Raw::open(device.name())).flatten();
+    let mut bench = Bench { device, by_hand, turns: 0, traces: after("--trace").map(PathBuf::from) };
     let told = after("--turns").map(|turns| vec![turns.parse().expect("a number")]);
     for turns in told.unwrap_or_else(|| bench.calibrated([1.0, 4.0])) {
         bench.turns = turns;
@@ -90,12 +100,14 @@ pub(crate) fn print(scale: usize) {
     }
 }
 
-const HEAD: &str = "| program | room | tiles up, down | out of core | groups alone | copies alone: up, down, both | ratio | by processors |
-|---|---|---|---|---|---|---|---|";
+const HEAD: &str = "| program | room | tiles up, down | out of core | groups alone | copies alone: up, down, both | ratio | by hand: launches, copies, both | beside that |
+|---|---|---|---|---|---|---|---|---|";
 
 /// A device, and how much a command computes there.
 struct Bench {
     device: Device,
+    /// The same device, where OpenCL's library is there.
+    by_hand: Option<Raw>,
     turns: u32,
     traces: Option<PathBuf>,
 }
@@ -214,26 +226,33 @@ impl Bench {
                 taken
             });
             let least = all.min_by(|a, b| a.ns.total_cmp(&b.ns)).expect("at least once");
-            self.row((program.name, cap, times), &least, compute);
+            self.row(program, (cap, times), &least, compute);
         }
     }
 
-    fn row(&self, (name, cap, times): (&str, &str, usize), taken: &Taken, compute: f64) {
+    fn row(&self, program: &Program, (cap, times): (&str, usize), taken: &Taken, compute: f64) {
+        let name = program.name;
         let queue = self.queue(with_room_for(ENOUGH, &self.device));
         let [up, down, both] = transfer::alone(&queue, taken.copies, times);
         // A device that copies one way at a time may take longer for both at once.
         let copies = both.min(up + down);
         let Taken { ns, copies: Copies { up: tiles_up, down: tiles_down }, .. } = taken;
-        let by_processors = match self.device.info().kind {
-            DeviceKind::Cpu | DeviceKind::Host => {
-                let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-                format!("{:.2}x", ns / copies.max(compute + (up + down) / processors))
-            }
-            _ => String::new(),
-        };
         let ms = |ns: f64| format!("{:.0} ms", ns / 1e6);
+        let load = Load {
+            launches: program.uses.iter().map(commands).sum(),
+            items: LEN,
+            turns: self.turns,
+            up: *tiles_up,
+            down: *tiles_down,
+        };
+        let by_hand = self.by_hand.as_ref().map(|raw| raw.at_once(load, times));
+        let by_hand = by_hand.map_or("| ".to_owned(), |AtOnce { launches, copies: moved, both }| {
+            let more = both / launches.max(moved);
+            let beside = ns / copies.max(compute) / more;
+            format!("{}, {}, {} ({more:.2}x) | {beside:.2}x", ms(launches), ms(moved), ms(both))
+        });
         println!(
-            "| {name} | {cap} | {tiles_up}, {tiles_down} | {} | {} | {}, {}, {} | {:.2}x | {by_processors} |",
+            "| {name} | {cap} | {tiles_up}, {tiles_down} | {} | {} | {}, {}, {} | {:.2}x | {by_hand} |",
             ms(*ns),
             ms(compute),
             ms(up),

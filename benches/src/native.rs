@@ -2,7 +2,7 @@
 
 mod behind;
 mod beyond;
-mod cl;
+pub(crate) mod cl;
 mod fresh;
 #[cfg(feature = "wgpu")]
 mod vk;

@@ -1,5 +1,7 @@
 //! OpenCL by hand, with nothing between: its library is loaded and called as its header says.
 
+mod at_once;
+
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::mpsc::{Sender, channel};
@@ -10,6 +12,7 @@ use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess};
 
 use super::ByHand;
 use crate::table::median;
+pub(crate) use at_once::{AtOnce, Load};
 
 type Handle = *mut c_void;
 
@@ -77,9 +80,10 @@ library! {
 }
 
 /// One device, with a queue and the kernel on a buffer of one number.
-pub(super) struct Raw {
+pub(crate) struct Raw {
     api: Api,
     context: Handle,
+    device: Handle,
     queue: Handle,
     kernel: Handle,
     number: Handle,
@@ -93,7 +97,7 @@ const ALLOC_HOST: u64 = 1 << 4;
 
 impl Raw {
     /// The device of this name; `None` where there is no OpenCL with such a one.
-    pub(super) fn open(name: &str) -> Option<Self> {
+    pub(crate) fn open(name: &str) -> Option<Self> {
         let api = Api::load()?;
         // SAFETY: every pointer is null where the header allows that, or to a variable of ours of the size that is passed.
         unsafe {
@@ -107,7 +111,7 @@ impl Raw {
             let number = (api.create_buffer)(context, READ_WRITE, 4, null_mut(), &mut code);
             assert_eq!(code, 0, "the kernel and its buffer are made");
             let (tell, told) = channel();
-            Some(Raw { api, context, queue, kernel, number, ended: (Box::new(tell), told) })
+            Some(Raw { api, context, device, queue, kernel, number, ended: (Box::new(tell), told) })
         }
     }
 
