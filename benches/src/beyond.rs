@@ -5,8 +5,8 @@
 //! others. At best copies and groups run at the same time and the ratio is 1.
 //!
 //! Whether a driver lets them is another question: one whose device is the host's own processors may copy on those that compute. So the last
-//! columns have as many launches and copies by hand, in queues of their own and with nothing to wait for: each alone, and both at once; and how
-//! long the program takes beside the same share more than its longer part.
+//! columns have as many launches and copies by hand, in queues of their own and with nothing to wait for: each alone, and both at once, with
+//! what that is beside the longer of the two; and the ratio divided by this.
 //!
 //! All of it is printed twice: for commands that take as long as a tile takes to be copied, and four times as long. `--turns N` says instead how
 //! much a command computes, to have the same again.
@@ -24,7 +24,7 @@ use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, st
 
 use transfer::Copies;
 
-use crate::native::cl::{AtOnce, Load, Raw};
+use crate::native::cl::{AtOnce, Load, Queues, Raw};
 
 #[windlass::kernels]
 mod kernels {
@@ -87,7 +87,8 @@ pub(crate) fn print(scale: usize) {
     let all = programs();
     let is_any_named = all.iter().any(|program| named.iter().any(|name| name == program.name));
     let wanted = |program: &&Program| !is_any_named || named.iter().any(|name| name == program.name);
-    let by_hand = (device.backend().as_str() == "opencl").then(|| Raw::open(device.name())).flatten();
+    let raw = (device.backend().as_str() == "opencl").then(|| Raw::open(device.name())).flatten();
+    let by_hand = raw.map(|raw| Queues::new(raw, LEN));
     let mut bench = Bench { device, by_hand, turns: 0, traces: after("--trace").map(PathBuf::from) };
     let told = after("--turns").map(|turns| vec![turns.parse().expect("a number")]);
     for turns in told.unwrap_or_else(|| bench.calibrated([1.0, 4.0])) {
@@ -107,7 +108,7 @@ const HEAD: &str = "| program | room | tiles up, down | out of core | groups alo
 struct Bench {
     device: Device,
     /// The same device, where OpenCL's library is there.
-    by_hand: Option<Raw>,
+    by_hand: Option<Queues>,
     turns: u32,
     traces: Option<PathBuf>,
 }
@@ -240,12 +241,11 @@ impl Bench {
         let ms = |ns: f64| format!("{:.0} ms", ns / 1e6);
         let load = Load {
             launches: program.uses.iter().map(commands).sum(),
-            items: LEN,
             turns: self.turns,
             up: *tiles_up,
             down: *tiles_down,
         };
-        let by_hand = self.by_hand.as_ref().map(|raw| raw.at_once(load, times));
+        let by_hand = self.by_hand.as_ref().map(|queues| queues.at_once(load, times));
         let by_hand = by_hand.map_or("| ".to_owned(), |AtOnce { launches, copies: moved, both }| {
             let more = both / launches.max(moved);
             let beside = ns / copies.max(compute) / more;

@@ -38,13 +38,14 @@ pub(super) struct HostCopy {
     threads: usize,
 }
 
-/// With so many staged transfers under way, one that comes and one that goes, the host's half of each is made by several threads.
+/// With so many staged transfers under way, one that comes and one that goes, the host's half of each is made by several threads. A
+/// chunk of a larger transfer counts as one.
 const ALONE: u64 = 2;
 
-/// No thread is woken to copy less than this.
+/// For each so many bytes one more thread is worth waking.
 const PART: usize = 1 << 20;
 
-/// How many threads copy faster than one: with so many the memory is busy, and others have something to do, too.
+/// How many threads copy at most: that many keep the memory busy, and leave processors to others.
 static THREADS: LazyLock<usize> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     (processors / 4).clamp(1, 4)
@@ -216,12 +217,15 @@ impl Inner {
     pub(super) fn spawn_copy(self: &Arc<Self>, node: NodeId, copy: HostCopy) {
         let inner = self.clone();
         self.gates.spawn(async move {
-            let parts = copy.parts().into_iter().map(|(from_part, to_part)| {
+            let part = |(from_part, to_part)| {
                 let (from, to) = (copy.from.0.clone(), copy.to.0.clone());
                 inner.off_thread(move || copy_on_host((&*from, from_part), (&*to, to_part)))
-            });
+            };
             // All of them are polled at once, and so begin at once.
-            let copied: Option<Vec<()>> = futures::future::join_all(parts).await.into_iter().collect();
+            let parts = futures::future::join_all(copy.parts().into_iter().map(part));
+            // Whoever hears of the end may look whether the memory is its own alone.
+            drop(copy);
+            let copied: Option<Vec<()>> = parts.await.into_iter().collect();
             let doing = "copying between host memory and staging";
             let result = copied.map(drop).ok_or_else(|| Cause(Error::backend(out_of_reach(), doing)));
             inner.enter(|state, turn| state.engine.finish_host(node, result, turn));
@@ -288,10 +292,11 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_and_are_all_there_is() {
-        for (bytes, threads) in [(4 << 20, 4), (4 << 20, 3), ((1 << 20) + 1, 2), (5, 4), (0, 4), (9 << 20, 1)]
-        {
+        let all =
+            [(4 << 20, 4, 4), (4 << 20, 3, 3), ((1 << 20) + 1, 2, 2), (5, 4, 1), (0, 4, 0), (9 << 20, 1, 1)];
+        for (bytes, threads, expected) in all {
             let parts = copy(Region::line(24, bytes), Region::line(0, bytes), threads).parts();
-            assert!(parts.len() <= threads, "{parts:?}");
+            assert_eq!(parts.len(), expected, "{parts:?}");
             let mut at = 0;
             for (from, to) in parts {
                 assert_eq!((from.offset, to.offset), (24 + at, at));
@@ -316,5 +321,25 @@ mod tests {
             copy(rows, Region::line(0, 4 << 20), 4).parts().as_slice(),
             [(rows, Region::line(0, 4 << 20))]
         );
+    }
+
+    /// What the parts bring together is what one copy would, and no byte beside it.
+    #[test]
+    fn parts_bring_every_byte() {
+        let bytes = (2 << 20) + 3;
+        let given: Vec<u8> = (0..bytes + 24).map(|i| (i % 251) as u8).collect();
+        let from: Arc<dyn Allocation> = Arc::new(HostMemory::from_vec(given.clone()));
+        let to: Arc<dyn Allocation> = Arc::new(HostMemory::from_vec(vec![0_u8; bytes + 8]));
+        let regions = (Region::line(24, bytes), Region::line(4, bytes));
+        let copy = HostCopy { from: (from, regions.0), to: (to, regions.1), threads: 4 };
+        assert_eq!(copy.parts().len(), 4);
+        for (from, to) in copy.parts() {
+            copy_on_host((&*copy.from.0, from), (&*copy.to.0, to)).expect("both are the host's");
+        }
+        drop(copy.from);
+        let to: Arc<dyn std::any::Any + Send + Sync> = copy.to.0;
+        let to = Arc::try_unwrap(to.downcast::<HostMemory>().expect("it is")).expect("nobody else has it");
+        let got = to.try_into_vec::<u8>().expect("it was one");
+        assert!(got[4..bytes + 4] == given[24..] && got[..4] == [0; 4] && got[bytes + 4..] == [0; 4]);
     }
 }

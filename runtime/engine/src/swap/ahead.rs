@@ -1,37 +1,42 @@
 //! Room for those that come next, while those before them run.
 //!
 //! If only the first of all takes room, each group that lacks some waits for a copy to the heap and one from there, and nothing but the group
-//! before it runs meanwhile. So a group behind the first takes room, too, as soon as all before it have theirs: from a root that nobody
-//! uses just then, and whose next user comes behind the group.
+//! before it runs meanwhile. So a group behind the first takes room, too, as soon as none before it that could run lacks any: from a root
+//! that nobody uses just then, and whose next user comes behind the group.
 //!
 //! That may not be the root that is wanted the latest. Those before the group still have theirs, and one of these might be, when they have
 //! run. To take another one may cost a copy or two that need not have been made, and the sooner it is wanted the more often. So it is taken
 //! if it is wanted at least [nearly as late](is_about_as_late). The same goes for the first of all, where what is wanted the latest is just in
 //! use.
+//!
+//! Only who has all else does so. What a group that waits for the program has taken may be out of reach for those before it: while the host
+//! has the data that is to come there, the root cannot be swapped out.
 
 use super::super::ids::MemoryId;
 use super::super::{Engine, RootId, Shell};
 use super::room::Users;
 
-/// How many groups may have room before they are the first.
+/// How many groups that are the next to use something may stand before one that takes room ahead.
 const AHEAD: usize = 3;
 
-/// Whether a place of the order is not much nearer to one before it than another place is: two thirds as far, with which programs of tiles
-/// still copy next to nothing more.
+/// Whether a place of the order is at least two thirds as far behind a group as the latest: with that programs of tiles copy next to
+/// nothing more.
 fn is_about_as_late(from: u64, place: u64, latest: u64) -> bool {
     place.saturating_sub(from).saturating_mul(3) >= latest.saturating_sub(from).saturating_mul(2)
 }
 
 impl<S: Shell> Engine<S> {
-    /// The root that gives room to a group behind the first, if one may. `latest` are the users of the one that is wanted the latest.
+    /// The root that gives room for another one to a group behind the first, if one may. `latest` are the users of the one that is wanted
+    /// the latest.
     pub(super) fn gives_room_ahead(
         &self,
-        memory: MemoryId,
+        (root, memory): (RootId, MemoryId),
         (first, mine): (u64, u64),
         latest: Users,
     ) -> Option<(RootId, Users)> {
         let lines = self.lines.as_ref()?;
-        if lines.groups_between(memory, first, mine).nth(AHEAD).is_some() {
+        let is_far = lines.groups_between(memory, first, mine).nth(AHEAD).is_some();
+        if is_far || lines.is_fetching_held(root, memory, mine) {
             return None;
         }
         let latest = lines.latest_after(memory, mine)?.max(latest.next?.0);

@@ -320,13 +320,20 @@ impl Lines {
         Some((*is_held, *submitted))
     }
 
+    /// Whether something beside memory holds back a step that is to fetch a root's data for the group at a place.
+    pub(super) fn is_fetching_held(&self, root: RootId, memory: MemoryId, place: u64) -> bool {
+        let line = self.of.get(&(root, memory)).into_iter();
+        let at = (place, false, (0, 0))..=(place, true, LAST);
+        line.flat_map(|line| line.fetching.range(at.clone())).any(|(_, id)| !self.free.contains(id))
+    }
+
     /// The place of the first in a memory that has not been fed.
     pub(super) fn first(&self, memory: MemoryId) -> Option<u64> {
         self.memories.get(&memory)?.next.first_key_value().map(|((submitted, _), _)| *submitted)
     }
 
-    /// The places of those that have not been fed between two places of the order, of which the second is not meant, as far as one is the next
-    /// user of any root.
+    /// The places from one place of the order on and before another where a group stands that has not been fed, and that is the next to
+    /// use some root.
     pub(super) fn groups_between(&self, memory: MemoryId, from: u64, to: u64) -> impl Iterator<Item = u64> {
         let mut last = None;
         let places = self.next_between(memory, from, to).map(|(submitted, _)| submitted);
@@ -338,7 +345,12 @@ impl Lines {
     pub(super) fn latest_after(&self, memory: MemoryId, place: u64) -> Option<u64> {
         let mut latest = 0;
         for (_, root) in self.next_between(memory, 0, place) {
-            let later = self.of.get(&(root, memory))?.live.range((place, false, (0, 0))..).next();
+            let line = self.of.get(&(root, memory))?;
+            // It never goes.
+            if line.has_home {
+                continue;
+            }
+            let later = line.live.range((place, false, (0, 0))..).next();
             let (submitted, ..) = later.filter(|(_, replaces, _)| !replaces)?;
             latest = latest.max(*submitted);
         }

@@ -1,7 +1,7 @@
 //! Who gives room to whom.
 //!
 //! That goes by the order of submission. A group that waits for room takes it from the root whose next user is the
-//! farthest behind, and from none that is used before the group itself; and the first of all that have not been fed may always take some.
+//! farthest behind, and from none that is used before the group itself; and the first of all that have not been fed comes first.
 //! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run. Those that come next
 //! may take some [ahead](super::ahead).
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
@@ -119,7 +119,7 @@ impl<S: Shell> Engine<S> {
             }
         } else if let Some(first) = first.filter(|_| !is_held && !has_last)
             && let Some((_, users)) = best
-            && let Some((found, users)) = self.gives_room_ahead(memory, (first, mine), users)
+            && let Some((found, users)) = self.gives_room_ahead((root, memory), (first, mine), users)
         {
             return self.swap_out(found, memory, users, turn);
         }

@@ -7,8 +7,16 @@ use super::*;
 /// A device with clean copies of so many roots, of which the last is in use, and where no more memory is made; and two roots that are not
 /// there.
 fn with_clean(there: usize) -> (Script, DeviceId, Vec<RootId>, [RootId; 2]) {
+    with_clean_and_uploads(there, usize::MAX)
+}
+
+/// The same on a device to which so many bytes are copied at once, and more by way of staging.
+fn with_clean_and_uploads(there: usize, upload_limit: usize) -> (Script, DeviceId, Vec<RootId>, [RootId; 2]) {
     let mut s = Script::new();
-    let gpu = s.device(1, 64);
+    let domain = s.engine.add_domain();
+    let context = s.engine.add_context(domain);
+    let traits = MemoryTraits { addressable: false, upload_limit, ..MemoryTraits::heap() };
+    let gpu = s.device_with_memory(context, traits, 1, 64);
     let roots: Vec<RootId> = (0..there).map(|_| s.data(64)).collect();
     for root in &roots {
         s.group("first").on(gpu).reads(*root).submit();
@@ -58,7 +66,7 @@ fn who_comes_next_has_room_while_the_first_waits_for_its_data() {
     assert_eq!(room_for_the_second([None, Some(0), Some(1)]), (Room::Freed, [true, false]));
 }
 
-/// What the first group leaves is wanted as late: it makes no difference which of the two goes.
+/// What the first group will leave is wanted later, but what is there at least two thirds as late.
 #[test]
 fn what_is_wanted_about_as_late_goes_too() {
     assert_eq!(room_for_the_second([Some(0), Some(1), None]), (Room::Freed, [true, false]));
@@ -102,5 +110,41 @@ fn what_nobody_uses_goes_in_place_of_what_is_in_use() {
         s.group("later").on(gpu).reads(roots[1]).gates(1).submit();
         assert_eq!(make_room(&mut s, x, gpu), expected, "{between} between");
         assert_eq!(is_there(&s, roots[0], gpu), between > 0);
+    }
+}
+
+/// What is to be fetched for the second is still the program's: it has no room before that has ended, however it is fetched. Seen to be
+/// `Freed` by way of staging where only the second step of that is asked.
+#[test]
+fn who_waits_for_the_program_has_no_room_ahead() {
+    for upload_limit in [usize::MAX, 0] {
+        let (mut s, gpu, roots, [x, y]) = with_clean_and_uploads(4, upload_limit);
+        let guard = s.guard("host", y, line(0..64), Mode::Write);
+        s.group("one").on(gpu).reads(x).submit();
+        s.group("two").on(gpu).reads(y).reads(roots[3]).submit();
+        for root in [x, roots[0], roots[1], roots[2]] {
+            s.group("later").on(gpu).reads(root).gates(1).submit();
+        }
+        assert_eq!(make_room(&mut s, x, gpu), Room::Freed);
+        assert_eq!(make_room(&mut s, y, gpu), Room::Later, "{upload_limit} bytes at once");
+        s.finish(guard);
+        assert_eq!(make_room(&mut s, y, gpu), Room::Freed);
+    }
+}
+
+/// No more than a few groups have room before they are the first.
+#[test]
+fn few_groups_have_room_ahead() {
+    for (before, expected) in [(3, Room::Freed), (4, Room::Later)] {
+        let (mut s, gpu, roots, [_, y]) = with_clean(4);
+        let lacking: Vec<RootId> = (0..before).map(|_| s.data(64)).collect();
+        for root in &lacking {
+            s.group("before").on(gpu).reads(*root).submit();
+        }
+        s.group("mine").on(gpu).reads(y).reads(roots[3]).submit();
+        for root in lacking.iter().chain(&roots[..3]) {
+            s.group("later").on(gpu).reads(*root).gates(1).submit();
+        }
+        assert_eq!(make_room(&mut s, y, gpu), expected, "{before} before");
     }
 }
