@@ -12,7 +12,7 @@ use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess};
 
 use super::ByHand;
 use crate::table::median;
-pub(crate) use at_once::{AtOnce, Load, Queues};
+pub(crate) use at_once::{Load, Queues};
 
 type Handle = *mut c_void;
 

@@ -25,14 +25,6 @@ pub(crate) struct Load {
     pub(crate) down: usize,
 }
 
-/// Nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AtOnce {
-    pub(crate) launches: f64,
-    pub(crate) copies: f64,
-    pub(crate) both: f64,
-}
-
 /// A queue for launches and one for copies each way, each with a tile of its own, and the host's side of two pinned.
 pub(crate) struct Queues {
     raw: Raw,
@@ -80,16 +72,8 @@ impl Queues {
         }
     }
 
-    /// How long the launches, the copies, and both at once take: the least of so many times each.
-    pub(crate) fn at_once(&self, load: Load, times: usize) -> AtOnce {
-        let least =
-            |launches, copies| (0..times).map(|_| self.run(load, launches, copies)).fold(f64::MAX, f64::min);
-        // Memory is touched, and the kernel made ready.
-        self.run(load, true, true);
-        AtOnce { launches: least(true, false), copies: least(false, true), both: least(true, true) }
-    }
-
-    fn run(&self, load: Load, launches: bool, copies: bool) -> f64 {
+    /// Nanoseconds for the launches, the copies, or both at once.
+    pub(crate) fn run(&self, load: Load, launches: bool, copies: bool) -> f64 {
         let (api, bytes, mut code) = (&self.raw.api, self.items * 4, 0);
         let [compute, up, down] = self.queues;
         let all = |call: unsafe extern "C" fn(Handle) -> i32| {

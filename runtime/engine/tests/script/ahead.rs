@@ -30,13 +30,6 @@ fn with_clean_and_uploads(there: usize, upload_limit: usize) -> (Script, DeviceI
     (s, gpu, roots, lacking)
 }
 
-fn make_room(s: &mut Script, root: RootId, device: DeviceId) -> Room {
-    let memory = s.engine.device_memory(device);
-    let room = s.engine.make_room(memory, root, &mut s.turn);
-    s.absorb();
-    room
-}
-
 /// Whether a root has memory on a device.
 fn is_there(s: &Script, root: RootId, device: DeviceId) -> bool {
     s.engine.allocation(root, s.engine.device_memory(device)).is_some()
@@ -53,9 +46,9 @@ fn room_for_the_second(order: [Option<usize>; 3]) -> (Room, [bool; 2]) {
         s.group("later").on(gpu).reads(root).gates(1).submit();
     }
     s.group("last").on(gpu).reads(roots[2]).gates(1).submit();
-    assert_eq!(make_room(&mut s, x, gpu), Room::Freed);
+    assert_eq!(s.make_room(x, gpu), Room::Freed);
     assert!(!is_there(&s, roots[2], gpu), "it is wanted the latest");
-    let room = make_room(&mut s, y, gpu);
+    let room = s.make_room(y, gpu);
     (room, [is_there(&s, roots[0], gpu), is_there(&s, roots[1], gpu)])
 }
 
@@ -84,8 +77,8 @@ fn what_is_wanted_soon_stays_for_what_is_left_later() {
     }
     s.group("later").on(gpu).reads(x).gates(1).submit();
     s.group("last").on(gpu).reads(roots[1]).gates(1).submit();
-    assert_eq!(make_room(&mut s, x, gpu), Room::Freed);
-    assert_eq!(make_room(&mut s, y, gpu), Room::Later);
+    assert_eq!(s.make_room(x, gpu), Room::Freed);
+    assert_eq!(s.make_room(y, gpu), Room::Later);
     assert!(is_there(&s, roots[0], gpu));
 }
 
@@ -108,7 +101,7 @@ fn what_nobody_uses_goes_in_place_of_what_is_in_use() {
             s.group("between").on(gpu).gates(1).submit();
         }
         s.group("later").on(gpu).reads(roots[1]).gates(1).submit();
-        assert_eq!(make_room(&mut s, x, gpu), expected, "{between} between");
+        assert_eq!(s.make_room(x, gpu), expected, "{between} between");
         assert_eq!(is_there(&s, roots[0], gpu), between > 0);
     }
 }
@@ -125,10 +118,10 @@ fn who_waits_for_the_program_has_no_room_ahead() {
         for root in [x, roots[0], roots[1], roots[2]] {
             s.group("later").on(gpu).reads(root).gates(1).submit();
         }
-        assert_eq!(make_room(&mut s, x, gpu), Room::Freed);
-        assert_eq!(make_room(&mut s, y, gpu), Room::Later, "{upload_limit} bytes at once");
+        assert_eq!(s.make_room(x, gpu), Room::Freed);
+        assert_eq!(s.make_room(y, gpu), Room::Later, "{upload_limit} bytes at once");
         s.finish(guard);
-        assert_eq!(make_room(&mut s, y, gpu), Room::Freed);
+        assert_eq!(s.make_room(y, gpu), Room::Freed);
     }
 }
 
@@ -145,6 +138,6 @@ fn few_groups_have_room_ahead() {
         for root in lacking.iter().chain(&roots[..3]) {
             s.group("later").on(gpu).reads(*root).gates(1).submit();
         }
-        assert_eq!(make_room(&mut s, y, gpu), expected, "{before} before");
+        assert_eq!(s.make_room(y, gpu), expected, "{before} before");
     }
 }

@@ -25,7 +25,7 @@ fn with_one_there(heap_has_it: bool) -> (Script, DeviceId, RootId, RootId) {
 
 impl Script {
     /// A root waits for memory on a device, and there is no room.
-    fn make_room(&mut self, root: RootId, device: DeviceId) -> Room {
+    pub(super) fn make_room(&mut self, root: RootId, device: DeviceId) -> Room {
         let memory = self.engine.device_memory(device);
         let room = self.engine.make_room(memory, root, &mut self.turn);
         self.absorb();
