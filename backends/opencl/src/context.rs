@@ -14,7 +14,7 @@ use windlass_kernel::{Kernel, KernelImage};
 use windlass_sync::process_exit;
 
 use crate::device::Found;
-use crate::driver::Driver;
+use crate::driver::{Driver, Turn};
 use crate::error::unsupported;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
@@ -126,9 +126,10 @@ impl OpenClContext {
         Ok(NativeQueue::new(position).times(times))
     }
 
-    /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
-    fn check_in_use(&self) -> Result<(), BackendError> {
-        self.lanes.lost().map_or(Ok(()), Err)
+    /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it. What it gives is held during
+    /// the call.
+    fn enter(&self) -> Result<Option<Turn>, BackendError> {
+        self.lanes.lost().map_or_else(|| Ok(self.driver.turn()), Err)
     }
 }
 
@@ -155,14 +156,14 @@ unsafe impl Context for OpenClContext {
     }
 
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let device = self.devices[spec.device];
         let queue = if spec.timed { self.native.timed_queue(device) } else { self.native.queue(device) }?;
         Ok(Arc::new(self.lane_over(queue, &spec, sink)))
     }
 
     fn native_queue(&self, queue: &dyn Any) -> Result<NativeQueue, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let QueueHandle(queue) = native_object_of(queue)?;
         self.describe(queue)
     }
@@ -173,7 +174,7 @@ unsafe impl Context for OpenClContext {
         spec: LaneSpec,
         sink: Arc<dyn LaneSink>,
     ) -> Result<Arc<dyn Lane>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let QueueHandle(queue) = native_object(queue)?;
         // Asked again, since a lane over a queue that runs its commands in any order would report what has not ended.
         let of = self.describe(&queue)?;
@@ -188,7 +189,7 @@ unsafe impl Context for OpenClContext {
         memory: MemoryIndex,
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let Memories { in_place, shared, .. } = self.memories;
         let (MemoryObject::Buffer { bytes }, Some(kind)) = (object, self.memories.kind(memory)) else {
             return Err(BackendError::Unsupported(format!("{object:?} in {memory:?} on an OpenCL device")));
@@ -208,7 +209,7 @@ unsafe impl Context for OpenClContext {
         memory: MemoryIndex,
         host: Arc<dyn Allocation>,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         match self.memories.kind(memory) {
             Some(Kind::Own(_) | Kind::Host) if self.memories.imports => {
                 Ok(Arc::new(Memory::import(&self.native, host)?))
@@ -223,7 +224,7 @@ unsafe impl Context for OpenClContext {
         object: Box<dyn Any + Send>,
         bytes: usize,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let MemoryHandle(buffer) = native_object(object)?;
         let queue = self.service.first().filter(|_| self.memories.in_place);
         Ok(Arc::new(Memory::adopt(&self.native, buffer, bytes, queue.map(|queue| &**queue))?))
@@ -232,7 +233,7 @@ unsafe impl Context for OpenClContext {
     /// Pinned memory for devices across a bus; ordinary host memory for all others, and as the fallback. NVIDIA's driver
     /// copies to and from pageable memory inside the enqueueing call, at a sixth of the speed.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let discrete = self.info.devices.iter().position(|d| d.kind == DeviceKind::DiscreteGpu);
         if let Some(device) = discrete
             && let Some(staging) = Staging::new(&self.native, &self.service[device], bytes)
@@ -249,7 +250,7 @@ unsafe impl Context for OpenClContext {
     /// By a marker in a queue of its own, which knows when it was enqueued: later calls of OpenCL ask the clock itself, and are
     /// optional.
     fn clock(&self, device: usize) -> Option<ClockSample> {
-        self.check_in_use().ok()?;
+        let _turn = self.enter().ok()?;
         let queue = self.native.timed_queue(self.devices[device]).ok()?;
         let host = Instant::now();
         let marker = queue.marker(&WaitList::default()).ok()?;
@@ -263,7 +264,7 @@ unsafe impl Context for OpenClContext {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
-        self.check_in_use()?;
+        let _turn = self.enter()?;
         let built = Built::new(&self.native, self.driver, (device, self.devices[device]), kernel, image)?;
         Ok(Arc::new(built))
     }

@@ -58,8 +58,7 @@ impl Found {
 
     /// What is known of it.
     pub(crate) fn driver(&self) -> Driver {
-        let extensions = self.devices.first().map(|device| device.text(cl::CL_DEVICE_EXTENSIONS));
-        Driver::of(&extensions.unwrap_or_default().split_whitespace().collect::<Vec<_>>())
+        self.devices.first().map(|device| Driver::of(*device)).unwrap_or_default()
     }
 
     /// The device at a position, as plain data; it works on the memory with the given number.
@@ -161,7 +160,7 @@ fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> Devi
         .formats(formats)
         .builtin_kernels(builtin_kernels(device))
         .extensions(extensions.iter().map(|name| (*name).to_owned()))
-        .lanes(LANES, Driver::of(&extensions).depth)
+        .lanes(LANES, Driver::of(device).depth)
 }
 
 /// The forms of kernels that a device takes, those first that were made for it.

@@ -1,10 +1,13 @@
 //! What is known of drivers that no query tells, with the reason.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use opencl3::device as cl;
 use windlass_backend::{CompletionStrategy, LaneDepth};
 
 use crate::device::is_nvidia;
+use crate::sys::DeviceId;
 
 /// How the lanes of a driver's devices are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +31,12 @@ pub(crate) struct Driver {
     pub(crate) is_slowed_by_questions: bool,
     /// To enqueue a launch takes it longer than it takes the runtime to have one submitted.
     pub(crate) takes_long_to_feed: bool,
+    /// Its calls get into each other's way where several threads make them.
+    pub(crate) calls_clash: bool,
 }
+
+/// Held by the one thread that makes native calls, where [`Driver::calls_clash`].
+pub(crate) type Turn = MutexGuard<'static, ()>;
 
 use CompletionStrategy::{Callback, Poller, Waiter};
 
@@ -44,10 +52,15 @@ const PROMPT: Driver = Driver {
     waiters_look: Duration::ZERO,
     is_slowed_by_questions: false,
     takes_long_to_feed: false,
+    calls_clash: false,
 };
 
 /// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
 const INTEL: Driver = Driver { loses_negations: true, ..PROMPT };
+
+/// Oclgrind runs commands inside the flush, in the thread that calls it. One that others launch, or memory that they allocate meanwhile, gets
+/// into its way (21.10: a signal ends the process, or a launch gets arguments of another).
+const OCLGRIND: Driver = Driver { calls_clash: true, ..PROMPT };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
 /// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
@@ -67,15 +80,32 @@ const NVIDIA: Driver = Driver {
     is_slowed_by_questions: true,
     // 4 to 5 us without an event.
     takes_long_to_feed: true,
+    calls_clash: false,
 };
 
 impl Driver {
-    /// The driver of a device with these extensions.
-    pub(crate) fn of(extensions: &[&str]) -> Self {
+    /// The driver of a device.
+    pub(crate) fn of(device: DeviceId) -> Self {
+        let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
+        let extensions: Vec<&str> = extensions.split_whitespace().collect();
         match () {
-            () if is_nvidia(extensions) => NVIDIA,
+            () if device.text(cl::CL_DEVICE_NAME).starts_with("Oclgrind") => OCLGRIND,
+            () if is_nvidia(&extensions) => NVIDIA,
             () if extensions.iter().any(|name| name.starts_with("cl_intel_")) => INTEL,
             () => PROMPT,
         }
+    }
+
+    /// To be held while native calls are made, but for those that let go of an object: that happens anywhere, also where it is held. Nobody
+    /// who holds it takes it again. Most drivers have none.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        static TURN: Mutex<()> = Mutex::new(());
+        self.calls_clash.then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        PROMPT
     }
 }

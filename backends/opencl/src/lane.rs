@@ -242,6 +242,7 @@ impl Step<'_> {
 unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
         let Group { point, waits, commands, report, at_leisure, timed, .. } = group;
+        let _turn = self.driver.turn();
         let progress = &self.stream.progress;
         let wants_event = progress.begin()? || self.is_shared;
         if let Some(lost) = self.lanes.lost() {
@@ -300,6 +301,7 @@ unsafe impl Lane for OpenClLane {
         if self.lanes.is_given_up() {
             return;
         }
+        let _turn = self.driver.turn();
         self.stream.progress.sweep();
         if !self.watcher_flushes {
             self.stream.flush(Point(u64::MAX));
@@ -310,6 +312,7 @@ unsafe impl Lane for OpenClLane {
         if self.lanes.is_given_up() {
             return;
         }
+        let _turn = self.driver.turn();
         let progress = &self.stream.progress;
         progress.sweep();
         // The table cannot tell a point that was never fed from one that has been passed. Reporting the former would tell the

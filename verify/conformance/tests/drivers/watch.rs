@@ -2,9 +2,9 @@
 //!
 //! Oclgrind 21.10 takes some care:
 //!
-//! - Its calls are not safe from several threads, and it crashes now and then, or never ends. So each test has a process of
-//!   its own, without Vulkan's drivers beside it, and one that crashed is run again; what Oclgrind finds wrong with a kernel it
-//!   reports, and does not crash of.
+//! - Its calls are not safe from several threads. The backend makes most of them one at a time, but lets go of objects when it will, so it
+//!   crashes now and then, or never ends. So each test has a process of its own, without Vulkan's drivers beside it, and one that crashed
+//!   is run again; what Oclgrind finds wrong with a kernel it reports, and does not crash of.
 //! - It interprets LLVM's code and does not know all of what the optimiser makes (`llvm.fshl`, `llvm.abs`, integers of
 //!   odd widths). So kernels are built without optimising.
 
@@ -19,15 +19,12 @@ use std::time::{Duration, Instant};
 use crate::again::{self, Ended};
 use crate::find;
 
-/// How often a test is run that crashes, or of whose kernels something is said that may not be so. One with two kernels crashes in two runs
-/// of three, and the worst case of the suite in five of six.
-const TRIES: usize = 100;
+/// How often a test is run that crashes. Of the suite's cases one in thirty is run
+/// a second time; `many_threads_submit` crashed in two of 20 runs.
+const TRIES: usize = 20;
 
 /// Fewer, if they take so many times what one may: of those that end badly most do so at once, and few hang.
 const PATIENT: u32 = 10;
-
-/// What went wrong in so many of them does so every time.
-const WRONG: usize = 10;
 
 /// Each kind of report once, with the kernel's name.
 pub(crate) type Reports = BTreeSet<(String, String)>;
@@ -35,7 +32,7 @@ pub(crate) type Reports = BTreeSet<(String, String)>;
 /// A test that ended well.
 pub(crate) struct Watched {
     pub(crate) reports: Reports,
-    /// How often it had been run before, and Oclgrind had crashed or was wrong.
+    /// How often it had been run before, and Oclgrind had crashed.
     pub(crate) ended_badly: usize,
 }
 
@@ -68,36 +65,20 @@ impl Oclgrind {
         variable: (&str, OsString),
     ) -> Result<Watched, String> {
         let (log, start) = (folder.join("log.txt"), Instant::now());
-        let (mut mapped, mut failed) = (Vec::new(), Vec::new());
         for ended_badly in 0..TRIES {
             let _ = fs::remove_file(&log);
             let variables = self.variables(&log, variable.clone());
             match again::run(test, &folder.join("output.txt"), &variables, self.patience) {
                 Ended::Well => {
                     let reports = read(&fs::read_to_string(&log).unwrap_or_default());
-                    // Only staging is ever mapped, and no kernel gets it. But Oclgrind looks for a free buffer number without a lock, so that two
-                    // threads which allocate at once may get the same one: then a kernel's buffer lies where a mapped one does. What is so every
-                    // time is a fault.
-                    let is_mapped = reports.iter().any(|(_, what)| what.contains("mapped"));
-                    let watched = Watched { reports, ended_badly };
-                    match is_mapped {
-                        true => mapped.push(watched),
-                        false => return Ok(watched),
-                    }
+                    return Ok(Watched { reports, ended_badly });
                 }
-                // Oclgrind runs kernels of two queues at once, and does not keep them apart: it ends by a signal, or a launch gets arguments of
-                // the other (one in ten runs of two reductions into parts of one buffer). A kernel that is wrong is so every time.
-                Ended::Failed(said) => failed.push(said),
+                Ended::Failed(said) => return Err(format!("{test} fails on Oclgrind: {said}")),
+                Ended::Crashed(_) if start.elapsed() > self.patience * PATIENT => break,
                 Ended::Crashed(_) => {}
             }
-            if mapped.len().max(failed.len()) >= WRONG || start.elapsed() > self.patience * PATIENT {
-                break;
-            }
         }
-        mapped.pop().ok_or_else(|| match failed.pop() {
-            Some(said) => format!("{test} fails on Oclgrind: {said}"),
-            None => format!("Oclgrind crashes or hangs in every run of {test}"),
-        })
+        Err(format!("Oclgrind crashes or hangs in every run of {test}"))
     }
 
     fn variables<'v>(&self, log: &Path, one_more: (&'v str, OsString)) -> [(&'v str, OsString); 9] {
