@@ -327,6 +327,11 @@ impl Lines {
         line.flat_map(|line| line.fetching.range(at.clone())).any(|(_, id)| !self.free.contains(id))
     }
 
+    /// How many roots are in a memory that somebody is going to use there, and how many there are that somebody is.
+    pub(super) fn how_many(&self, memory: MemoryId) -> (usize, usize) {
+        self.memories.get(&memory).map_or((0, 0), |here| (here.there.len(), here.next.len()))
+    }
+
     /// The place of the first in a memory that has not been fed.
     pub(super) fn first(&self, memory: MemoryId) -> Option<u64> {
         self.memories.get(&memory)?.next.first_key_value().map(|((submitted, _), _)| *submitted)

@@ -14,6 +14,12 @@ use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
 use super::Cargo;
 
+/// How many roots may be swapped out of a memory at once.
+const MOST_AT_ONCE: usize = 2;
+
+/// Where that is more than one, there has been room for so many.
+const MANY: usize = 10;
+
 /// What came of a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -99,7 +105,7 @@ impl<S: Shell> Engine<S> {
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
         self.keep_lines();
         let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
-        if self.is_being_emptied(memory) {
+        if !self.may_empty_another(memory) {
             return Room::Later;
         }
         let best = self.farthest(memory, Some(mine), |_| true);
@@ -141,8 +147,14 @@ impl<S: Shell> Engine<S> {
         (lines.and_then(|lines| lines.first(memory)), lines.is_some_and(|lines| lines.has_last(memory)))
     }
 
-    fn is_being_emptied(&self, memory: MemoryId) -> bool {
-        self.closing_slots.iter().chain(&self.leaving_slots).any(|(_, of)| *of == memory)
+    /// Whether a root in a memory may be swapped out now. A second one beside another keeps room free for who asks next, so that it need not
+    /// wait for a copy. But it is as if there was room for one less: that costs the more copies the fewer there is room for, and where there is
+    /// room for half of what is wanted nearly as many as it saves time. So it is done where there is room for many that are few of all.
+    fn may_empty_another(&self, memory: MemoryId) -> bool {
+        let emptied =
+            self.closing_slots.iter().chain(&self.leaving_slots).filter(|(_, of)| *of == memory).count();
+        let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
+        emptied == 0 || emptied < MOST_AT_ONCE && emptied + there >= MANY && 3 * there <= wanted
     }
 
     /// Who uses a root in a memory.

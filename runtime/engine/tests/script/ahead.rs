@@ -141,3 +141,34 @@ fn few_groups_have_room_ahead() {
         assert_eq!(s.make_room(y, gpu), expected, "{before} before");
     }
 }
+
+/// What a second wish for room comes to while a root is saved, where there is room for so many and so many more are wanted.
+fn asked_twice(there: usize, absent: usize) -> [Room; 3] {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let roots: Vec<RootId> = (0..there).map(|_| s.buffer(64)).collect();
+    for root in &roots {
+        s.group("first").on(gpu).writes(*root).submit();
+    }
+    s.run_to_the_end();
+    s.holds_memory = true;
+    let lacking: Vec<RootId> = (0..absent).map(|_| s.data(64)).collect();
+    s.group("next").on(gpu).reads(lacking[0]).submit();
+    for root in lacking[1..].iter().chain(&roots) {
+        s.group("later").on(gpu).reads(*root).gates(1).submit();
+    }
+    [(); 3].map(|()| s.make_room(lacking[0], gpu))
+}
+
+/// Room is kept free for who asks next. Seen to be `Later` the second time where one root at a time is swapped out.
+#[test]
+fn two_are_swapped_out_at_once_where_there_is_room_for_many() {
+    assert_eq!(asked_twice(10, 30), [Room::Begun, Room::Begun, Room::Later]);
+}
+
+/// With room for few, or for most of what is wanted, that would cost copies.
+#[test]
+fn one_is_swapped_out_at_a_time_where_there_is_room_for_few_or_for_most() {
+    assert_eq!(asked_twice(9, 30), [Room::Begun, Room::Later, Room::Later]);
+    assert_eq!(asked_twice(10, 10), [Room::Begun, Room::Later, Room::Later]);
+}
