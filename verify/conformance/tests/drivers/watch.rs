@@ -19,8 +19,7 @@ use std::time::{Duration, Instant};
 use crate::again::{self, Ended};
 use crate::find;
 
-/// How often a test is run that crashes. Of the suite's cases one in thirty is run
-/// a second time; `many_threads_submit` crashed in two of 20 runs.
+/// How often a test is run that crashes. Of 769 runs of the suite's cases seven did.
 const TRIES: usize = 20;
 
 /// Fewer, if they take so many times what one may: of those that end badly most do so at once, and few hang.
@@ -32,7 +31,7 @@ pub(crate) type Reports = BTreeSet<(String, String)>;
 /// A test that ended well.
 pub(crate) struct Watched {
     pub(crate) reports: Reports,
-    /// How often it had been run before, and Oclgrind had crashed.
+    /// How often it had been run before, and had crashed or failed.
     pub(crate) ended_badly: usize,
 }
 
@@ -65,6 +64,7 @@ impl Oclgrind {
         variable: (&str, OsString),
     ) -> Result<Watched, String> {
         let (log, start) = (folder.join("log.txt"), Instant::now());
+        let mut has_failed = false;
         for ended_badly in 0..TRIES {
             let _ = fs::remove_file(&log);
             let variables = self.variables(&log, variable.clone());
@@ -73,7 +73,9 @@ impl Oclgrind {
                     let reports = read(&fs::read_to_string(&log).unwrap_or_default());
                     return Ok(Watched { reports, ended_badly });
                 }
-                Ended::Failed(said) => return Err(format!("{test} fails on Oclgrind: {said}")),
+                // What crashes now and then may be wrong now and then. It was in none of those runs, and is not to be twice.
+                Ended::Failed(said) if has_failed => return Err(format!("{test} fails on Oclgrind: {said}")),
+                Ended::Failed(_) => has_failed = true,
                 Ended::Crashed(_) if start.elapsed() > self.patience * PATIENT => break,
                 Ended::Crashed(_) => {}
             }
