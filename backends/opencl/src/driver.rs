@@ -35,10 +35,10 @@ pub(crate) struct Driver {
     pub(crate) calls_clash: bool,
 }
 
+use CompletionStrategy::{Callback, Poller, Waiter};
+
 /// Held by the one thread that makes native calls, where [`Driver::calls_clash`].
 pub(crate) type Turn = MutexGuard<'static, ()>;
-
-use CompletionStrategy::{Callback, Poller, Waiter};
 
 /// PoCL and Intel's runtime call back within microseconds, on a thread that sleeps until then. A lane holds as much as on
 /// NVIDIA's devices, so that a group's way to the device does not depend on the driver.

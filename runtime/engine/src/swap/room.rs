@@ -148,11 +148,11 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Whether a root in a memory may be swapped out now. A second one beside another keeps room free for who asks next, so that it need not
-    /// wait for a copy. But it is as if there was room for one less: that costs the more copies the fewer there is room for, and where there is
-    /// room for half of what is wanted nearly as many as it saves time. So it is done where there is room for many that are few of all.
+    /// wait for a copy. But it is as if there were room for one less: the fewer have room, the more copies that costs, and where half of what is
+    /// wanted has room it costs as large a part more of them as it saves of the time. So it is done where many have room that are few of all.
     fn may_empty_another(&self, memory: MemoryId) -> bool {
-        let emptied =
-            self.closing_slots.iter().chain(&self.leaving_slots).filter(|(_, of)| *of == memory).count();
+        let emptied = self.closing_slots.iter().chain(&self.leaving_slots);
+        let emptied = emptied.filter(|(_, of)| *of == memory).count();
         let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
         emptied == 0 || emptied < MOST_AT_ONCE && emptied + there >= MANY && 3 * there <= wanted
     }
