@@ -275,6 +275,8 @@ pub(crate) struct Settings {
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
     pub(crate) residency: Residency,
+    /// What counts as room for many, if not what the engine says.
+    pub(crate) many: Option<usize>,
     pub(crate) hang_timeout: Option<Duration>,
     /// How many bytes groups may reserve at a time.
     pub(crate) budget: i64,
@@ -321,10 +323,11 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         let Settings { manual, watch, staging, residency, hang_timeout, budget, .. } = settings;
-        let Settings { device_memory, host_allocator, sinks, .. } = settings;
+        let Settings { device_memory, host_allocator, sinks, many, .. } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
+        many.into_iter().for_each(|roots| engine.set_many(roots));
         engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
         let reaper = memory::Reaper::default();
         let names = Arc::<Names>::default();

@@ -37,6 +37,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn attach(&mut self, id: NodeId, preds: &mut Preds, gates: u32, turn: &mut Turn<S>) {
         // Each predecessor is linked once. Two edges to the same node would count two gates, and `held_by` takes
         // a node with one gate for one that waits for nothing but the edge in its hands.
+        self.is_born_in_lines(id);
         preds.settle_duplicates();
         if self.record.is_some() {
             self.note_edges(id, preds);

@@ -214,6 +214,8 @@ pub struct Engine<S: Shell> {
     closing_slots: Vec<(RootId, MemoryId)>,
     /// Roots that are being copied to the heap.
     leaving_slots: Vec<(RootId, MemoryId)>,
+    /// Roots that have memory again, to which their data comes back.
+    arriving_slots: Vec<(RootId, MemoryId)>,
     /// Roots for which there was no room where they were asked for.
     lacking: Vec<swap::Lacking>,
     /// Who uses which root where, while there is a lack of room.
@@ -234,6 +236,7 @@ pub struct Engine<S: Shell> {
     pinned_most: usize,
     /// The most bytes of a copy that goes where it is read.
     small_copy: usize,
+    many: usize,
     record: Option<Box<Record>>,
 }
 
@@ -270,6 +273,7 @@ impl<S: Shell> Engine<S> {
             swaps: HashMap::new(),
             closing_slots: Vec::new(),
             leaving_slots: Vec::new(),
+            arriving_slots: Vec::new(),
             lacking: Vec::new(),
             lines: None,
             scratch: None,
@@ -281,6 +285,7 @@ impl<S: Shell> Engine<S> {
             staging_chunk: usize::MAX,
             pinned_most: usize::MAX,
             small_copy: 64 << 10,
+            many: swap::MANY,
             record: None,
         }
     }
@@ -299,6 +304,11 @@ impl<S: Shell> Engine<S> {
     /// are copy lanes: waiting between two lanes takes longer.
     pub fn set_small_copy(&mut self, bytes: usize) {
         self.small_copy = bytes;
+    }
+
+    /// With room for so many roots of those that are wanted in a memory, data may come sooner for a few copies more than there must be.
+    pub fn set_many(&mut self, roots: usize) {
+        self.many = roots;
     }
 
     /// Starts to keep every node and edge, until they are [taken away](Engine::take_record).

@@ -126,6 +126,8 @@ pub(super) struct Node<S: Shell> {
     /// A step that gives memory to the host, or takes it back.
     pub(super) hands_over: bool,
     pub(super) is_guard: bool,
+    /// Something outside the engine holds it back, or did.
+    pub(super) waits_outside: bool,
     /// It could have run, and left what it was to replace to one before it.
     pub(super) gave_up: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
@@ -167,6 +169,7 @@ impl<S: Shell> Default for Node<S> {
             staged: None,
             hands_over: false,
             is_guard: false,
+            waits_outside: false,
             gave_up: false,
             keeps_previous: false,
             uses: SmallVec::new(),
@@ -179,6 +182,11 @@ impl<S: Shell> Default for Node<S> {
 }
 
 impl<S: Shell> Node<S> {
+    /// Whether it runs code of the program's, or waits for something outside, and so may hold others back for as long as the program likes.
+    pub(super) fn is_of_program(&self) -> bool {
+        self.is_guard || self.waits_outside || self.place == Place::Host && !self.is_transfer
+    }
+
     /// Whether it has been neither fed nor started.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Gated | State::Queued(_))
@@ -216,7 +224,7 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told, self.gave_up) = (false, false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
-        self.is_swap_step = false;
+        (self.is_swap_step, self.waits_outside) = (false, false);
         (self.half, self.staged) = (Half::None, None);
         self.commands = None;
         empty(&mut self.uses);

@@ -87,6 +87,7 @@ impl<S: Shell> Engine<S> {
         let node = &mut self.nodes[id];
         node.commands = Some(plan.commands);
         node.weight = plan.weight.max(1);
+        node.waits_outside = plan.gates > 0;
         node.keeps_previous = plan.keep_previous;
         node.end = plan.doomed.map(End::Doomed);
         self.note_node(id, Recorded::Group);

@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 pub(super) use copies::Copies;
 pub(super) use lines::Lines;
 pub(super) use replaced::Lacking;
+pub(super) use room::MANY;
 pub use room::Room;
 use room::Users;
 
@@ -378,6 +379,7 @@ impl<S: Shell> Engine<S> {
         match made {
             Ok(made) => {
                 swap.memory = Some(made);
+                self.arriving_slots.push((root, memory));
                 self.let_steps_back_go(root, memory, turn);
             }
             Err(cause) => {
@@ -415,6 +417,7 @@ impl<S: Shell> Engine<S> {
         let Swap { memory: made, waiting, phase, failed, is_lost, .. } = *swap;
         let stays = phase == Phase::Staying;
         self.leaving_slots.retain(|of| *of != (root, memory));
+        self.arriving_slots.retain(|of| *of != (root, memory));
         // What has not left is as it was.
         match made {
             Some(made) if stays || failed.is_none() => {

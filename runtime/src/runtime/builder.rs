@@ -43,6 +43,7 @@ pub struct RuntimeBuilder {
     handler: Option<Handler>,
     staging: StagingLimits,
     residency: Residency,
+    many: Option<usize>,
     hang_timeout: Option<Duration>,
     budget: Option<u64>,
     device_memory: Option<usize>,
@@ -209,6 +210,13 @@ impl RuntimeBuilder {
     /// ```
     pub fn residency(mut self, residency: Residency) -> Self {
         self.residency = residency;
+        self
+    }
+
+    /// Tests: with room for so many buffers data comes sooner, for more copies than there must be. It is nine otherwise.
+    #[doc(hidden)]
+    pub fn room_for_many(mut self, buffers: usize) -> Self {
+        self.many = Some(buffers);
         self
     }
 
@@ -397,6 +405,7 @@ impl RuntimeBuilder {
             watch,
             staging: self.staging,
             residency: self.residency,
+            many: self.many,
             hang_timeout: self.hang_timeout,
             device_memory: self.device_memory,
             host_allocator: self.host_allocator,

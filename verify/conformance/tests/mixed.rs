@@ -3,7 +3,7 @@
 #[path = "drivers/find.rs"]
 mod find;
 
-use windlass::{Buffer, Context, Device, KernelCall, Queue, Residency, Runtime, Stats};
+use windlass::{Buffer, Context, Device, KernelCall, Queue, Residency, Runtime, RuntimeBuilder, Stats};
 use windlass_conformance::Kernels;
 use windlass_conformance::programs::{Tally, World, run};
 use windlass_opencl::OpenCl;
@@ -134,8 +134,21 @@ fn random_programs_on_all() {
 /// grids of 45 for each of three threads, some of them twice where a group uses what another took the place of.
 #[test]
 fn random_programs_on_all_with_little_room() {
+    random_programs_on_all_with_room_for_few(with_little_room().build());
+}
+
+/// The same, where that counts as room for many: more is swapped out than must be.
+#[test]
+fn random_programs_on_all_with_little_room_that_counts_as_much() {
+    random_programs_on_all_with_room_for_few(with_little_room().room_for_many(1).build());
+}
+
+fn with_little_room() -> RuntimeBuilder {
     let runtime = Runtime::builder().backend(OpenCl::new().copying());
-    let runtime = runtime.residency(Residency::Evictable).device_memory(7_424 + 2_048).build();
+    runtime.residency(Residency::Evictable).device_memory(7_424 + 2_048)
+}
+
+fn random_programs_on_all_with_room_for_few(runtime: Runtime) {
     let Some((tally, stats)) = random_programs_on_all_of(&runtime, 24) else { return };
     ask_for_memory_as_they_should(&tally);
     assert!(stats.evictions > 20, "{stats:?}");

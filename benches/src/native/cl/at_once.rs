@@ -8,11 +8,14 @@ use super::{ALLOC_HOST, FALSE, Handle, READ_WRITE, Raw, TRUE};
 
 /// Each item takes as long as it is told.
 const WORK: &CStr = c"
-__kernel void work(__global uint *v, uint turns) {
-    uint x = v[get_global_id(0)];
+__kernel void work(__global uint *v, __global const uint *w, uint turns) {
+    uint x = v[get_global_id(0)] + w[get_global_id(0)];
     for (uint i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;
     v[get_global_id(0)] = x;
 }";
+
+/// Tiles that each queue has for itself, by turns: with one it would be at work in the processors' caches alone.
+const TILES: usize = 16;
 
 /// What is to be done at once.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +28,13 @@ pub(crate) struct Load {
     pub(crate) down: usize,
 }
 
-/// A queue for launches and one for copies each way, each with a tile of its own, and the host's side of two pinned.
+/// A queue for launches and one for copies each way, each with tiles of its own, and the host's side of two pinned.
 pub(crate) struct Queues {
     raw: Raw,
     kernel: Handle,
     queues: [Handle; 3],
-    tiles: [Handle; 3],
-    host: [*mut c_void; 2],
+    tiles: [[Handle; TILES]; 3],
+    host: [[*mut c_void; TILES]; 2],
     items: usize,
 }
 
@@ -66,8 +69,9 @@ impl Queues {
                 assert_eq!(code, 0, "host memory is pinned");
                 address
             };
-            let (queues, host) = ([queue(), queue(), queue()], [pinned(), pinned()]);
-            let tiles = [READ_WRITE; 3].map(tile);
+            let (queues, host) =
+                ([queue(), queue(), queue()], [[(); TILES]; 2].map(|all| all.map(|()| pinned())));
+            let tiles = [[READ_WRITE; TILES]; 3].map(|all| all.map(tile));
             Queues { kernel, queues, tiles, host, items, raw }
         }
     }
@@ -84,17 +88,17 @@ impl Queues {
         // By turns, a few at a time, so that no queue waits for another to be filled.
         for at in 0..load.launches.max(load.up).max(load.down) {
             if launches && at < load.launches {
-                code |= self.launch(compute, load.turns);
+                code |= self.launch(compute, at, load.turns);
             }
             // SAFETY: both sides have so many bytes, which no other command uses but for those of the same queue.
             unsafe {
                 if copies && at < load.up {
-                    let host = self.host[0];
-                    code |= (api.write)(up, self.tiles[1], FALSE, 0, bytes, host, 0, null(), null_mut());
+                    let (tile, host) = (self.tiles[1][at % TILES], self.host[0][at % TILES]);
+                    code |= (api.write)(up, tile, FALSE, 0, bytes, host, 0, null(), null_mut());
                 }
                 if copies && at < load.down {
-                    let host = self.host[1];
-                    code |= (api.read)(down, self.tiles[2], FALSE, 0, bytes, host, 0, null(), null_mut());
+                    let (tile, host) = (self.tiles[2][at % TILES], self.host[1][at % TILES]);
+                    code |= (api.read)(down, tile, FALSE, 0, bytes, host, 0, null(), null_mut());
                 }
             }
             if at % 8 == 7 {
@@ -106,12 +110,15 @@ impl Queues {
         start.elapsed().as_nanos() as f64
     }
 
-    fn launch(&self, queue: Handle, turns: u32) -> i32 {
+    /// One that changes a tile, and reads another one.
+    fn launch(&self, queue: Handle, at: usize, turns: u32) -> i32 {
         let (api, items) = (&self.raw.api, self.items);
+        let [changed, read] = [at, at + TILES / 2].map(|at| &raw const self.tiles[0][at % TILES]);
         // SAFETY: the arguments are those of the kernel, and read during the calls; its memory has so many items.
         unsafe {
-            (api.set_arg)(self.kernel, 0, size_of::<Handle>(), (&raw const self.tiles[0]).cast())
-                | (api.set_arg)(self.kernel, 1, 4, (&raw const turns).cast())
+            (api.set_arg)(self.kernel, 0, size_of::<Handle>(), changed.cast())
+                | (api.set_arg)(self.kernel, 1, size_of::<Handle>(), read.cast())
+                | (api.set_arg)(self.kernel, 2, 4, (&raw const turns).cast())
                 | (api.launch)(queue, self.kernel, 1, null(), &items, null(), 0, null(), null_mut())
         }
     }

@@ -5,12 +5,13 @@
 //! that nobody uses just then, and whose next user comes behind the group.
 //!
 //! That may not be the root that is wanted the latest. Those before the group still have theirs, and one of these might be, when they have
-//! run. To take another one may cost a copy or two that need not have been made, and the sooner it is wanted the more often. So it is taken
-//! if it is wanted at least [nearly as late](is_about_as_late). The same goes for the first of all, where what is wanted the latest is just in
-//! use.
+//! run. To take another one may cost a copy or two that need not have been made, and the sooner it is wanted the more often. With room
+//! for few it is taken if it is wanted at least [nearly as late](is_about_as_late). With room for [many](Engine::is_roomy) it is taken in any case:
+//! what is wanted behind the group is never worth more than what the group lacks. The same goes for the first of all, where what is wanted the
+//! latest is just in use.
 //!
-//! Only who has all else does so. What a group that waits for the program has taken may be out of reach for those before it: while the host
-//! has the data that is to come there, the root cannot be swapped out.
+//! Only who has all else does so, or waits for nothing but others that run or will. What a group that waits for the program has taken may be out
+//! of reach for those before it: while the host has the data that is to come there, the root cannot be swapped out.
 
 use super::super::ids::MemoryId;
 use super::super::{Engine, RootId, Shell};
@@ -39,8 +40,11 @@ impl<S: Shell> Engine<S> {
         if is_far || lines.is_fetching_held(root, memory, mine) {
             return None;
         }
-        let latest = lines.latest_after(memory, mine)?.max(latest.next?.0);
-        self.idle_before(memory, mine, latest)
+        let latest = latest.next?.0;
+        if self.is_roomy(memory) {
+            return self.idle_before(memory, mine, latest);
+        }
+        self.idle_before(memory, mine, lines.latest_after(memory, mine)?.max(latest))
     }
 
     /// In place of a root that somebody uses just then one that nobody does, if that may be.
@@ -49,10 +53,11 @@ impl<S: Shell> Engine<S> {
         latest.and_then(|latest| self.idle_before(memory, mine, latest)).unwrap_or(best)
     }
 
-    /// Of the roots that nobody uses now, the one that is wanted the latest, if that is about as late as this.
+    /// Of the roots that nobody uses now, the one that is wanted the latest; with room for few, if that is about as late as this.
     fn idle_before(&self, memory: MemoryId, mine: u64, latest: u64) -> Option<(RootId, Users)> {
         let is_idle = |root: &RootId| !self.noted_users_of(*root, memory).in_flight;
         let (found, users) = self.farthest(memory, Some(mine), is_idle)?;
-        is_about_as_late(mine, users.next?.0, latest).then_some((found, users))
+        let may_go = self.is_roomy(memory) || is_about_as_late(mine, users.next?.0, latest);
+        may_go.then_some((found, users))
     }
 }

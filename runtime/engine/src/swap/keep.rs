@@ -63,6 +63,14 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    /// A node is planned.
+    #[inline]
+    pub(in super::super) fn is_born_in_lines(&mut self, id: NodeId) {
+        if self.lines.is_some() {
+            self.change_lines(|lines, engine| lines.enter_node(&engine.nodes[id]));
+        }
+    }
+
     /// Changes how far a node has come. Whoever does so in another way leaves the lines wrong.
     #[inline]
     pub(in super::super) fn comes_to(&mut self, id: NodeId, change: impl FnOnce(&mut Node<S>)) {

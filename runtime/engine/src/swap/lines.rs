@@ -31,6 +31,8 @@ pub(in super::super) struct Lines {
     fetching: HashMap<NodeId, (RootId, MemoryId)>,
     /// How many nodes will end by themselves.
     under_way: usize,
+    /// How many nodes are [the program's](Node::is_of_program).
+    of_program: usize,
     /// How many nodes have ended since anybody lacked room, and how many may before all this goes.
     pub(super) quiet: usize,
     patience: usize,
@@ -208,13 +210,15 @@ impl Lines {
         });
     }
 
-    /// A node counts as being under way by what it is now.
+    /// A node counts as being under way, and as the program's, by what it is now.
     pub(super) fn enter_node<S: Shell>(&mut self, node: &Node<S>) {
         self.under_way += usize::from(is_under_way(node));
+        self.of_program += usize::from(node.is_of_program());
     }
 
     pub(super) fn leave_node<S: Shell>(&mut self, id: NodeId, node: &Node<S>) {
         self.under_way -= usize::from(is_under_way(node));
+        self.of_program -= usize::from(node.is_of_program());
         let is_held = !self.free.contains(&id);
         for used in &node.uses {
             let place = place(id, node, used.does);
@@ -318,6 +322,19 @@ impl Lines {
     pub(super) fn first_needing(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
         let (is_held, (submitted, ..)) = self.of.get(&(root, memory))?.needing.first()?;
         Some((*is_held, *submitted))
+    }
+
+    /// Whether anything that has not settled is the program's. Otherwise nothing waits for the program, and all will run.
+    pub(super) fn is_any_of_program(&self) -> bool {
+        self.of_program > 0
+    }
+
+    /// The place of the first of all that need a slot, whatever else holds it back.
+    pub(super) fn first_needing_at_all(&self, root: RootId, memory: MemoryId) -> Option<u64> {
+        let needing = &self.of.get(&(root, memory))?.needing;
+        let held = (true, (0, false, (0, 0)));
+        let firsts = [needing.first(), needing.range(held..).next()];
+        firsts.into_iter().flatten().map(|(_, (submitted, ..))| *submitted).min()
     }
 
     /// Whether something beside memory holds back a step that is to fetch a root's data for the group at a place.
@@ -429,7 +446,10 @@ impl Lines {
         if let Some((kept, built)) = memories.find(|(kept, built)| !kept.is_as(built)) {
             return Some(format!("{kept:?}, and not {built:?}"));
         }
-        let (kept, built) = ((self.under_way, &self.fetching), (anew.under_way, &anew.fetching));
+        let (kept, built) = (
+            (self.under_way, self.of_program, &self.fetching),
+            (anew.under_way, anew.of_program, &anew.fetching),
+        );
         if kept != built {
             return Some(format!("{kept:?}, and not {built:?}"));
         }

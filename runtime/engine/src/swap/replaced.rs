@@ -40,6 +40,11 @@ impl<S: Shell> Engine<S> {
         self.lacking.push(Lacking { root, memory, first });
     }
 
+    /// The roots that lack room in a memory.
+    pub(super) fn lacking_in(&self, memory: MemoryId) -> impl Iterator<Item = RootId> {
+        self.lacking.iter().filter(move |of| of.memory == memory).map(|of| of.root)
+    }
+
     /// A root has the memory that it was asked for, or will not have it.
     #[inline]
     pub(in super::super) fn has_room(&mut self, root: RootId, memory: MemoryId) {

@@ -14,11 +14,11 @@ use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
 use super::Cargo;
 
-/// How many roots may be swapped out of a memory at once.
+/// How many roots may be swapped out of a memory at once, where there is room for [many](MANY).
 const MOST_AT_ONCE: usize = 2;
 
-/// Where that is more than one, there has been room for so many.
-const MANY: usize = 10;
+/// With room for so many roots it costs little to have room for one less.
+pub(in super::super) const MANY: usize = 9;
 
 /// What came of a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,16 @@ pub enum Room {
     Later,
     /// There is nothing that could be.
     None,
+}
+
+/// Room that is asked for in a memory.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    root: RootId,
+    /// Something beside memory holds back the first user.
+    is_held: bool,
+    /// That one's place in the order.
+    place: u64,
 }
 
 /// Who uses a root in a memory.
@@ -69,7 +79,13 @@ impl<S: Shell> Engine<S> {
     fn urgency(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
         let slot = &self.roots.get(root)?.slots.iter().find(|(of, _)| *of == memory)?.1;
         slot.waiting()?;
-        let (is_held, submitted) = self.lines.as_ref()?.first_needing(root, memory)?;
+        let lines = self.lines.as_ref()?;
+        // What holds it back are others that run or will, one after another: its data may come meanwhile. If none of those that run is here, who
+        // could run comes before who could not.
+        if self.is_roomy(memory) && lines.is_busy(memory) && !lines.is_any_of_program() {
+            return Some((false, lines.first_needing_at_all(root, memory)?));
+        }
+        let (is_held, submitted) = lines.first_needing(root, memory)?;
         // Who writes the heap's copy waits for the way back.
         let is_waited_for = match slot {
             Slot::Swapped(swap) => swap.back.iter().any(|step| self.holds_up_writers(*step)),
@@ -104,10 +120,11 @@ impl<S: Shell> Engine<S> {
     /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
         self.keep_lines();
-        let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
-        if !self.may_empty_another(memory) {
+        let Some((is_held, place)) = self.urgency(root, memory) else { return Room::None };
+        let asked = Wish { root, is_held, place };
+        let Some(Wish { root, is_held, place: mine }) = self.wish_to_serve(memory, asked) else {
             return Room::Later;
-        }
+        };
         let best = self.farthest(memory, Some(mine), |_| true);
         // That costs nothing, whoever's turn it is; later it may have been written again.
         if let Some((found, users)) = best.filter(|(_, users)| users.replaces()) {
@@ -141,20 +158,42 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// The place of the first in a memory that has not been fed, and whether anything there is used for the last time.
+    /// The place of the first in a memory that has not been fed, and whether anything there is used for the last time, and waited for.
     fn first_in(&self, memory: MemoryId) -> (Option<u64>, bool) {
         let lines = self.lines.as_ref();
-        (lines.and_then(|lines| lines.first(memory)), lines.is_some_and(|lines| lines.has_last(memory)))
+        let has_last = lines.is_some_and(|lines| lines.has_last(memory)) && !self.is_roomy(memory);
+        (lines.and_then(|lines| lines.first(memory)), has_last)
     }
 
-    /// Whether a root in a memory may be swapped out now. A second one beside another keeps room free for who asks next, so that it need not
-    /// wait for a copy. But it is as if there were room for one less: the fewer have room, the more copies that costs, and where half of what is
-    /// wanted has room it costs as large a part more of them as it saves of the time. So it is done where many have room that are few of all.
-    fn may_empty_another(&self, memory: MemoryId) -> bool {
+    /// For whom a root may be swapped out now. That is whoever asks, and while a root is being swapped out for that one, the next of those that
+    /// lack room: so the next need not wait for a copy that could be made meanwhile.
+    fn wish_to_serve(&self, memory: MemoryId, asked: Wish) -> Option<Wish> {
+        let emptied = self.emptied_in(memory);
+        if emptied == 0 {
+            return Some(asked);
+        }
+        if emptied >= MOST_AT_ONCE || !self.is_roomy(memory) {
+            return None;
+        }
+        let wish = |root| self.urgency(root, memory).map(|(is_held, place)| Wish { root, is_held, place });
+        let mut wishes: Vec<Wish> = self.lacking_in(memory).filter_map(wish).collect();
+        wishes.sort_unstable_by_key(|wish| (wish.is_held, wish.place, wish.root.sort_key()));
+        wishes.get(emptied).copied()
+    }
+
+    /// How many roots in a memory are being swapped out.
+    fn emptied_in(&self, memory: MemoryId) -> usize {
         let emptied = self.closing_slots.iter().chain(&self.leaving_slots);
-        let emptied = emptied.filter(|(_, of)| *of == memory).count();
+        emptied.filter(|(_, of)| *of == memory).count()
+    }
+
+    /// Whether a wait for a copy costs more in a memory than a copy that could have been saved. To give room [ahead](super::ahead), or twice at once,
+    /// is as if there were room for one or two less. Where that is one of three, it costs many copies; of ten, few. And where nearly all that is
+    /// wanted has room, next to nothing would be copied, and nobody waits for long.
+    pub(super) fn is_roomy(&self, memory: MemoryId) -> bool {
         let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
-        emptied == 0 || emptied < MOST_AT_ONCE && emptied + there >= MANY && 3 * there <= wanted
+        let arriving = self.arriving_slots.iter().filter(|(_, of)| *of == memory).count();
+        there + self.emptied_in(memory) + arriving >= self.many && 3 * there <= 2 * wanted
     }
 
     /// Who uses a root in a memory.

@@ -142,8 +142,17 @@ fn few_groups_have_room_ahead() {
     }
 }
 
-/// What a second wish for room comes to while a root is saved, where there is room for so many and so many more are wanted.
-fn asked_twice(there: usize, absent: usize) -> [Room; 3] {
+/// As many groups again as have room for what they use want something that is not there.
+fn want_as_much_again(s: &mut Script, gpu: DeviceId, there: usize) {
+    for _ in 0..there {
+        let absent = s.data(64);
+        s.group("much later").on(gpu).reads(absent).gates(1).submit();
+    }
+}
+
+/// What wishes for room come to that follow each other while what leaves is saved, where there is room for so many, so many groups lack some,
+/// and so much more is wanted.
+fn asked_again(there: usize, lack: usize, wanted: usize) -> [Room; 3] {
     let mut s = Script::new();
     let gpu = s.device(1, 64);
     let roots: Vec<RootId> = (0..there).map(|_| s.buffer(64)).collect();
@@ -152,23 +161,90 @@ fn asked_twice(there: usize, absent: usize) -> [Room; 3] {
     }
     s.run_to_the_end();
     s.holds_memory = true;
-    let lacking: Vec<RootId> = (0..absent).map(|_| s.data(64)).collect();
-    s.group("next").on(gpu).reads(lacking[0]).submit();
-    for root in lacking[1..].iter().chain(&roots) {
+    let lacking: Vec<RootId> = (0..lack).map(|_| s.data(64)).collect();
+    for root in &lacking {
+        s.group("next").on(gpu).reads(*root).submit();
+        let memory = s.engine.device_memory(gpu);
+        s.engine.lacks_room(*root, memory);
+    }
+    for root in &roots {
         s.group("later").on(gpu).reads(*root).gates(1).submit();
     }
+    want_as_much_again(&mut s, gpu, wanted);
     [(); 3].map(|()| s.make_room(lacking[0], gpu))
 }
 
-/// Room is kept free for who asks next. Seen to be `Later` the second time where one root at a time is swapped out.
+/// While a root leaves for the first, another does for the next. Seen to be `Later` the second time where one root at a time is swapped
+/// out.
 #[test]
-fn two_are_swapped_out_at_once_where_there_is_room_for_many() {
-    assert_eq!(asked_twice(10, 30), [Room::Begun, Room::Begun, Room::Later]);
+fn two_are_swapped_out_at_once_for_two_who_lack_room() {
+    assert_eq!(asked_again(9, 3, 9), [Room::Begun, Room::Begun, Room::Later]);
 }
 
-/// With room for few, or for most of what is wanted, that would cost copies.
+/// With room for few, or for most of what is wanted, that would cost copies; and if nobody else lacks room, it would be for nothing. Seen to be `Begun` the second time
+/// where nobody asks who lacks room.
 #[test]
-fn one_is_swapped_out_at_a_time_where_there_is_room_for_few_or_for_most() {
-    assert_eq!(asked_twice(9, 30), [Room::Begun, Room::Later, Room::Later]);
-    assert_eq!(asked_twice(10, 10), [Room::Begun, Room::Later, Room::Later]);
+fn one_is_swapped_out_at_a_time_where_few_or_most_have_room_or_one_lacks_some() {
+    assert_eq!(asked_again(8, 3, 8), [Room::Begun, Room::Later, Room::Later]);
+    assert_eq!(asked_again(10, 3, 0), [Room::Begun, Room::Later, Room::Later]);
+    assert_eq!(asked_again(10, 1, 10), [Room::Begun, Room::Later, Room::Later]);
+}
+
+/// With room for many that is as well where something is wanted soon. Seen to be `Later` where that has to be wanted about as late as what
+/// the first will leave.
+#[test]
+fn what_is_wanted_soon_goes_where_there_is_room_for_many() {
+    for (there, expected) in [(9, Room::Later), (10, Room::Freed)] {
+        let (mut s, gpu, roots, [x, y]) = with_clean(there);
+        s.group("one").on(gpu).reads(x).submit();
+        s.group("two").on(gpu).reads(y).reads(roots[there - 1]).submit();
+        for root in &roots[..there - 2] {
+            s.group("soon").on(gpu).reads(*root).gates(1).submit();
+        }
+        for _ in 0..40 {
+            s.group("between").on(gpu).gates(1).submit();
+        }
+        s.group("later").on(gpu).reads(x).gates(1).submit();
+        want_as_much_again(&mut s, gpu, there);
+        s.group("last").on(gpu).reads(roots[there - 2]).gates(1).submit();
+        assert_eq!(s.make_room(x, gpu), Room::Freed);
+        assert_eq!(s.make_room(y, gpu), expected, "room for {there}");
+    }
+}
+
+/// With room for many nobody waits for what is left for good. Seen to be `Later` where somebody does.
+#[test]
+fn what_is_left_for_good_is_not_waited_for_where_there_is_room_for_many() {
+    for (there, expected) in [(9, Room::Later), (10, Room::Freed)] {
+        let (mut s, gpu, roots, [x, _]) = with_clean(there);
+        s.group("one").on(gpu).reads(x).submit();
+        for root in &roots[..there - 1] {
+            s.group("later").on(gpu).reads(*root).gates(1).submit();
+        }
+        want_as_much_again(&mut s, gpu, there);
+        assert_eq!(s.make_room(x, gpu), expected, "room for {there}");
+    }
+}
+
+/// Who waits for another group, which has yet to run, has room ahead: the data comes back meanwhile. Not if there is anything of the program's
+/// about, which might hold it back for long. Seen to be `Later` in both cases where what is held back is asked for last.
+#[test]
+fn who_waits_for_others_has_room_ahead_where_there_is_room_for_many() {
+    for (has_guard, expected) in [(true, Room::Later), (false, Room::Freed)] {
+        let (mut s, gpu, roots, [x, host]) = with_clean(13);
+        if has_guard {
+            s.guard("host", host, line(0..64), Mode::Write);
+        }
+        // Each waits for the one before.
+        s.group("one").on(gpu).reads(x).writes(roots[0]).submit();
+        let absent: Vec<RootId> = (0..12).map(|_| s.data(64)).collect();
+        for root in roots[1..12].iter().chain(&absent) {
+            s.group("next").on(gpu).reads(*root).writes(roots[0]).submit();
+        }
+        let memory = s.engine.device_memory(gpu);
+        s.engine.swap_out_now(roots[1], memory, &mut s.turn);
+        s.absorb();
+        assert_eq!(s.make_room(x, gpu), Room::Freed);
+        assert_eq!(s.make_room(roots[1], gpu), expected, "there is something of the program's: {has_guard}");
+    }
 }
