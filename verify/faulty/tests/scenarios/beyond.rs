@@ -196,6 +196,26 @@ fn what_is_moved_is_near_the_least_there_is() {
     }
 }
 
+/// Where many have room, more is moved than must be, so that groups wait less: by how much, on a device where nothing takes time.
+#[test]
+fn little_more_is_moved_where_many_have_room() {
+    let programs = [matmul(5), cholesky(9), stencil(20, 10), cyclic(40, 8), random(40, 240, 3), matmul(6)];
+    for program in &programs {
+        let tiles = program.tiles();
+        for room in [tiles * 10 / 11, tiles / 2, tiles / 4] {
+            let moved = |many| {
+                let rig = Rig::with(Faulty::builder().lanes(1), |runtime| {
+                    runtime.residency(Residency::Evictable).room_for_many(many)
+                });
+                copies(&run_on(rig, program, room))
+            };
+            let (few, many) = (moved(usize::MAX), moved(9));
+            println!("{}: {tiles} tiles, room for {room}: {few} copies, and {many}", program.name);
+            assert!(many as f64 <= few as f64 * 1.3, "{}, room for {room}: {few}, {many}", program.name);
+        }
+    }
+}
+
 /// On devices of every kind groups find what they would have found with room for everything, also where little room counts as much. `run_on`
 /// checks it.
 #[test]
