@@ -236,6 +236,7 @@ pub struct Engine<S: Shell> {
     pinned_most: usize,
     /// The most bytes of a copy that goes where it is read.
     small_copy: usize,
+    /// What counts as room for many.
     many: usize,
     record: Option<Box<Record>>,
 }

@@ -130,6 +130,8 @@ pub(super) struct Node<S: Shell> {
     pub(super) waits_outside: bool,
     /// It could have run, and left what it was to replace to one before it.
     pub(super) gave_up: bool,
+    /// How often it has had room while others held it back.
+    pub(super) early: u32,
     /// A cancelled node of this kind leaves what was there before as its output.
     pub(super) keeps_previous: bool,
     pub(super) uses: SmallVec<[Use; 2]>,
@@ -171,6 +173,7 @@ impl<S: Shell> Default for Node<S> {
             is_guard: false,
             waits_outside: false,
             gave_up: false,
+            early: 0,
             keeps_previous: false,
             uses: SmallVec::new(),
             reads: SmallVec::new(),
@@ -224,7 +227,7 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told, self.gave_up) = (false, false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
-        (self.is_swap_step, self.waits_outside) = (false, false);
+        (self.is_swap_step, self.waits_outside, self.early) = (false, false, 0);
         (self.half, self.staged) = (Half::None, None);
         self.commands = None;
         empty(&mut self.uses);

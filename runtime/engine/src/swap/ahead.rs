@@ -40,11 +40,12 @@ impl<S: Shell> Engine<S> {
         if is_far || lines.is_fetching_held(root, memory, mine) {
             return None;
         }
-        let latest = latest.next?.0;
-        if self.is_roomy(memory) {
-            return self.idle_before(memory, mine, latest);
-        }
-        self.idle_before(memory, mine, lines.latest_after(memory, mine)?.max(latest))
+        let latest = match lines.latest_after(memory, mine) {
+            Some(after) => latest.next?.0.max(after),
+            None if self.is_roomy(memory) => latest.next?.0,
+            None => return None,
+        };
+        self.idle_before(memory, mine, latest)
     }
 
     /// In place of a root that somebody uses just then one that nobody does, if that may be.

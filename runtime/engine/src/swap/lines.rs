@@ -329,12 +329,19 @@ impl Lines {
         self.of_program > 0
     }
 
-    /// The place of the first of all that need a slot, whatever else holds it back.
-    pub(super) fn first_needing_at_all(&self, root: RootId, memory: MemoryId) -> Option<u64> {
-        let needing = &self.of.get(&(root, memory))?.needing;
+    /// The first of all that need a slot: whether something else holds it back, its place in the order, and which node it is, if it uses the
+    /// root there itself.
+    pub(super) fn first_needing_at_all(
+        &self,
+        root: RootId,
+        memory: MemoryId,
+    ) -> Option<(bool, u64, Option<NodeId>)> {
+        let line = self.of.get(&(root, memory))?;
         let held = (true, (0, false, (0, 0)));
-        let firsts = [needing.first(), needing.range(held..).next()];
-        firsts.into_iter().flatten().map(|(_, (submitted, ..))| *submitted).min()
+        let firsts = [line.needing.first(), line.needing.range(held..).next()];
+        let (is_held, place) =
+            firsts.into_iter().flatten().min_by_key(|(is_held, place)| (*place, *is_held))?;
+        Some((*is_held, place.0, line.all.get(place).copied()))
     }
 
     /// Whether something beside memory holds back a step that is to fetch a root's data for the group at a place.

@@ -12,15 +12,12 @@ use super::super::links::NONE;
 use super::super::node::Half;
 use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
-use super::Cargo;
-
-/// How many roots may be swapped out of a memory at once, where there is room for [many](MANY).
-const MOST_AT_ONCE: usize = 2;
+use super::{Cargo, Lines};
 
 /// With room for so many roots it costs little to have room for one less.
 pub(in super::super) const MANY: usize = 9;
 
-/// What came of a wish for room.
+/// What came of a wish for room: of that of who asks, or of [another's](Engine::make_room).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// A root has been swapped out, and its memory is free.
@@ -37,10 +34,18 @@ pub enum Room {
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     root: RootId,
-    /// Something beside memory holds back the first user.
-    is_held: bool,
-    /// That one's place in the order.
+    /// The first user's place in the order.
     place: u64,
+    /// Something beside memory holds that one back.
+    is_held: bool,
+    /// The first user, if only others that run or will hold it back: its data may come meanwhile.
+    waits_for_others: Option<NodeId>,
+}
+
+impl Wish {
+    fn order(&self) -> (bool, u64, (u32, u32)) {
+        (self.is_held, self.place, self.root.sort_key())
+    }
 }
 
 /// Who uses a root in a memory.
@@ -65,8 +70,11 @@ impl<S: Shell> Engine<S> {
     /// Which of these roots, all of which wait for room in a memory, comes first.
     pub fn most_urgent(&mut self, memory: MemoryId, wanting: impl Iterator<Item = RootId>) -> Option<RootId> {
         self.keep_lines();
-        let never = (true, u64::MAX);
-        wanting.min_by_key(|root| (self.urgency(*root, memory).unwrap_or(never), root.sort_key()))
+        let all_will_run = self.all_will_run(memory);
+        wanting.min_by_key(|root| match self.wish(*root, memory, all_will_run) {
+            Some(wish) => wish.order(),
+            None => (true, u64::MAX, root.sort_key()),
+        })
     }
 
     /// Whether anybody waits for memory of a root to be made there.
@@ -75,23 +83,50 @@ impl<S: Shell> Engine<S> {
         slots.filter(|(of, _)| *of == memory).any(|(_, slot)| slot.is_without_room())
     }
 
-    /// Whether something else holds back the first user that waits for a slot, and its place in the order.
-    fn urgency(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
+    /// Whether time comes before copies in a memory, something runs there, and nothing that is planned waits for the program now. A guard
+    /// that is asked for later, or a lost context, may hold some back after all, with room that others could use sooner; that is taken from
+    /// them, unless the host has their data. If nothing runs there, who could run comes before who could not.
+    fn all_will_run(&self, memory: MemoryId) -> bool {
+        let will_run = |lines: &Lines| lines.is_busy(memory) && !lines.is_any_of_program();
+        self.lines.as_ref().is_some_and(|lines| will_run(lines)) && self.is_roomy(memory)
+    }
+
+    /// The wish for room of the first user that waits for a slot. Where [all will run](Engine::all_will_run) it is the first in the order; else
+    /// the first that nothing else holds back, if there is one.
+    fn wish(&self, root: RootId, memory: MemoryId, all_will_run: bool) -> Option<Wish> {
         let slot = &self.roots.get(root)?.slots.iter().find(|(of, _)| *of == memory)?.1;
         slot.waiting()?;
         let lines = self.lines.as_ref()?;
-        // What holds it back are others that run or will, one after another: its data may come meanwhile. If none of those that run is here, who
-        // could run comes before who could not.
-        if self.is_roomy(memory) && lines.is_busy(memory) && !lines.is_any_of_program() {
-            return Some((false, lines.first_needing_at_all(root, memory)?));
+        if all_will_run && let Some((waits_for_others, place)) = self.first_that_will_run(root, memory, lines)
+        {
+            return Some(Wish { root, place, is_held: false, waits_for_others });
         }
-        let (is_held, submitted) = lines.first_needing(root, memory)?;
+        let (is_held, place) = lines.first_needing(root, memory)?;
         // Who writes the heap's copy waits for the way back.
         let is_waited_for = match slot {
             Slot::Swapped(swap) => swap.back.iter().any(|step| self.holds_up_writers(*step)),
             Slot::Pending(_) | Slot::Ready(_) => false,
         };
-        Some((is_held && !is_waited_for, submitted))
+        Some(Wish { root, place, is_held: is_held && !is_waited_for, waits_for_others: None })
+    }
+
+    /// The place of the first that needs a slot, whatever holds it back, and which node that is, if anything does.
+    ///
+    /// It has room so early once for each of its uses. Others may take that again which could run before; if that one waits for another memory,
+    /// both could take from each other as long as it does.
+    fn first_that_will_run(
+        &self,
+        root: RootId,
+        memory: MemoryId,
+        lines: &Lines,
+    ) -> Option<(Option<NodeId>, u64)> {
+        let (is_held, place, first) = lines.first_needing_at_all(root, memory)?;
+        if !is_held {
+            return Some((None, place));
+        }
+        let node = first.and_then(|first| self.nodes.get(first))?;
+        let may_have_it = (node.early as usize) < node.uses.len();
+        (may_have_it && !lines.is_fetching_held(root, memory, place)).then_some((first, place))
     }
 
     /// Whether anybody waits for a reader to end, or to be fed.
@@ -117,18 +152,18 @@ impl<S: Shell> Engine<S> {
         node.gates <= missing + others
     }
 
-    /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
+    /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out; or for the next that
+    /// waits for some, while a root leaves for the first. Room is whoever's takes it first.
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
         self.keep_lines();
-        let Some((is_held, place)) = self.urgency(root, memory) else { return Room::None };
-        let asked = Wish { root, is_held, place };
-        let Some(Wish { root, is_held, place: mine }) = self.wish_to_serve(memory, asked) else {
-            return Room::Later;
-        };
+        let all_will_run = self.all_will_run(memory);
+        let Some(asked) = self.wish(root, memory, all_will_run) else { return Room::None };
+        let Some(wish) = self.wish_to_serve(memory, asked, all_will_run) else { return Room::Later };
+        let Wish { root, place: mine, is_held, .. } = wish;
         let best = self.farthest(memory, Some(mine), |_| true);
         // That costs nothing, whoever's turn it is; later it may have been written again.
-        if let Some((found, users)) = best.filter(|(_, users)| users.replaces()) {
-            return self.swap_out(found, memory, users, turn);
+        if let Some(best) = best.filter(|(_, users)| users.replaces()) {
+            return self.swap_out_for(&wish, best, memory, turn);
         }
         let (first, has_last) = self.first_in(memory);
         if first.is_none_or(|first| mine <= first) {
@@ -137,14 +172,17 @@ impl<S: Shell> Engine<S> {
                 return Room::Later;
             }
             if let Some(best) = best {
-                let (found, users) = self.sooner_than(best, memory, mine);
-                return self.swap_out(found, memory, users, turn);
+                let best = self.sooner_than(best, memory, mine);
+                return self.swap_out_for(&wish, best, memory, turn);
             }
         } else if let Some(first) = first.filter(|_| !is_held && !has_last)
             && let Some((_, users)) = best
-            && let Some((found, users)) = self.gives_room_ahead((root, memory), (first, mine), users)
+            && let Some(found) = self.gives_room_ahead((root, memory), (first, mine), users)
         {
-            return self.swap_out(found, memory, users, turn);
+            return self.swap_out_for(&wish, found, memory, turn);
+        }
+        if root != asked.root {
+            return Room::Later;
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
         // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
@@ -158,6 +196,19 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    fn swap_out_for(
+        &mut self,
+        wish: &Wish,
+        (found, users): (RootId, Users),
+        memory: MemoryId,
+        turn: &mut Turn<S>,
+    ) -> Room {
+        if let Some(node) = wish.waits_for_others.and_then(|first| self.nodes.get_mut(first)) {
+            node.early += 1;
+        }
+        self.swap_out(found, memory, users, turn)
+    }
+
     /// The place of the first in a memory that has not been fed, and whether anything there is used for the last time, and waited for.
     fn first_in(&self, memory: MemoryId) -> (Option<u64>, bool) {
         let lines = self.lines.as_ref();
@@ -165,20 +216,17 @@ impl<S: Shell> Engine<S> {
         (lines.and_then(|lines| lines.first(memory)), has_last)
     }
 
-    /// For whom a root may be swapped out now. That is whoever asks, and while a root is being swapped out for that one, the next of those that
-    /// lack room: so the next need not wait for a copy that could be made meanwhile.
-    fn wish_to_serve(&self, memory: MemoryId, asked: Wish) -> Option<Wish> {
-        let emptied = self.emptied_in(memory);
-        if emptied == 0 {
-            return Some(asked);
+    /// For whom a root may be swapped out now. That is whoever asks, who is the most urgent; and while a root is being swapped out, the most
+    /// urgent of the others that could run, so that it need not wait for a copy that could be made meanwhile.
+    fn wish_to_serve(&self, memory: MemoryId, asked: Wish, all_will_run: bool) -> Option<Wish> {
+        match self.emptied_in(memory) {
+            0 => return Some(asked),
+            1 if self.is_roomy(memory) => {}
+            _ => return None,
         }
-        if emptied >= MOST_AT_ONCE || !self.is_roomy(memory) {
-            return None;
-        }
-        let wish = |root| self.urgency(root, memory).map(|(is_held, place)| Wish { root, is_held, place });
-        let mut wishes: Vec<Wish> = self.lacking_in(memory).filter_map(wish).collect();
-        wishes.sort_unstable_by_key(|wish| (wish.is_held, wish.place, wish.root.sort_key()));
-        wishes.get(emptied).copied()
+        let others = self.lacking_in(memory).filter(|root| *root != asked.root);
+        let others = others.filter_map(|root| self.wish(root, memory, all_will_run));
+        others.filter(|wish| !wish.is_held && wish.order() > asked.order()).min_by_key(Wish::order)
     }
 
     /// How many roots in a memory are being swapped out.
@@ -193,7 +241,9 @@ impl<S: Shell> Engine<S> {
     pub(super) fn is_roomy(&self, memory: MemoryId) -> bool {
         let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
         let arriving = self.arriving_slots.iter().filter(|(_, of)| *of == memory).count();
-        there + self.emptied_in(memory) + arriving >= self.many && 3 * there <= 2 * wanted
+        // Room that has just become free, and is nobody's, is not counted.
+        let room = there + self.emptied_in(memory) + arriving;
+        room >= self.many && 3 * room <= 2 * wanted
     }
 
     /// Who uses a root in a memory.

@@ -226,6 +226,33 @@ fn what_is_left_for_good_is_not_waited_for_where_there_is_room_for_many() {
     }
 }
 
+/// Who waits for another group has room once for each of its uses, and then before all others only when it could run: it could take from others,
+/// and these from it, as long as that group waits for another memory. Seen to be `Freed` each time where that is not counted.
+#[test]
+fn who_waits_for_others_has_room_ahead_so_many_times() {
+    let (mut s, gpu, roots, [x, _]) = with_clean(13);
+    s.group("one").on(gpu).reads(x).writes(roots[0]).submit();
+    let absent: Vec<RootId> = (0..12).map(|_| s.data(64)).collect();
+    for root in roots[1..12].iter().chain(&absent) {
+        s.group("next").on(gpu).reads(*root).writes(roots[0]).submit();
+    }
+    s.moved();
+    let memory = s.engine.device_memory(gpu);
+    for expected in [Room::Freed, Room::Freed, Room::Later] {
+        s.group("running").on(gpu).reads(roots[12]).submit();
+        s.feed_all();
+        s.engine.swap_out_now(roots[1], memory, &mut s.turn);
+        s.absorb();
+        assert_eq!(s.make_room(roots[1], gpu), expected);
+        if expected == Room::Freed {
+            let back: Vec<NodeId> = s.moved().iter().map(|(node, _)| *node).collect();
+            s.make(roots[1]);
+            s.feed_all();
+            s.pass(back[0]);
+        }
+    }
+}
+
 /// Who waits for another group, which has yet to run, has room ahead: the data comes back meanwhile. Not if there is anything of the program's
 /// about, which might hold it back for long. Seen to be `Later` in both cases where what is held back is asked for last.
 #[test]
