@@ -35,9 +35,9 @@ const FEW: usize = 4;
 impl<S: Shell> Engine<S> {
     /// Links a new node behind everything in `preds`, and queues it if nothing holds it back.
     pub(super) fn attach(&mut self, id: NodeId, preds: &mut Preds, gates: u32, turn: &mut Turn<S>) {
+        self.is_born_in_lines(id);
         // Each predecessor is linked once. Two edges to the same node would count two gates, and `held_by` takes
         // a node with one gate for one that waits for nothing but the edge in its hands.
-        self.is_born_in_lines(id);
         preds.settle_duplicates();
         if self.record.is_some() {
             self.note_edges(id, preds);

@@ -185,7 +185,8 @@ impl<S: Shell> Default for Node<S> {
 }
 
 impl<S: Shell> Node<S> {
-    /// Whether it runs code of the program's, or waits for something outside, and so may hold others back for as long as the program likes.
+    /// Whether it runs code of the program's, or waits for something outside, and so may hold others back for as long as the program likes. The
+    /// runtime's own guards count as well.
     pub(super) fn is_of_program(&self) -> bool {
         self.is_guard || self.waits_outside || self.place == Place::Host && !self.is_transfer
     }

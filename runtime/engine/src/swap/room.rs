@@ -17,7 +17,7 @@ use super::{Cargo, Lines};
 /// With room for so many roots it costs little to have room for one less.
 pub(in super::super) const MANY: usize = 9;
 
-/// What came of a wish for room: of that of who asks, or of [another's](Engine::make_room).
+/// What came of asking for room. It may be about [another's wish](Engine::make_room).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// A root has been swapped out, and its memory is free.
@@ -112,8 +112,8 @@ impl<S: Shell> Engine<S> {
 
     /// The place of the first that needs a slot, whatever holds it back, and which node that is, if anything does.
     ///
-    /// It has room so early once for each of its uses. Others may take that again which could run before; if that one waits for another memory,
-    /// both could take from each other as long as it does.
+    /// It has room so early once for each of its uses. Others that could run may take it back; if what it waits for lacks room in another memory,
+    /// they could take from each other for as long as that lasts.
     fn first_that_will_run(
         &self,
         root: RootId,
@@ -196,6 +196,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    /// Swaps a root out for a wish.
     fn swap_out_for(
         &mut self,
         wish: &Wish,
