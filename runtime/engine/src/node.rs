@@ -185,10 +185,10 @@ impl<S: Shell> Default for Node<S> {
 }
 
 impl<S: Shell> Node<S> {
-    /// Whether it runs code of the program's, or waits for something outside, and so may hold others back for as long as the program likes. The
-    /// runtime's own guards count as well.
+    /// Whether it runs code of the program's, or waits for something outside, and so may hold others back for as long as the program likes.
+    /// Guards do, and the runtime's own count as well.
     pub(super) fn is_of_program(&self) -> bool {
-        self.is_guard || self.waits_outside || self.place == Place::Host && !self.is_transfer
+        self.waits_outside || self.place == Place::Host && !self.is_transfer
     }
 
     /// Whether it has been neither fed nor started.

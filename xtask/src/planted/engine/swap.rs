@@ -117,11 +117,17 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "the way back is not urgent though the host waits for it",
         found: &[Script("swap::the_way_back_is_urgent_if_the_host_waits_for_it")],
-        changes: &[(
-            "swap/room.rs",
-            "Some((is_held && !is_waited_for, submitted))",
-            "Some((is_held, submitted))",
-        )],
+        changes: &[("swap/room.rs", "is_held: is_held && !is_waited_for", "is_held: is_held")],
+    },
+    Fault {
+        what: "who waits for others has room ahead as often as it likes",
+        found: &[Script("ahead::who_waits_for_others_has_room_ahead_so_many_times")],
+        changes: &[("swap/room.rs", "node.early += 1;", "node.early += 0;")],
+    },
+    Fault {
+        what: "who waits for a guard has room ahead, too",
+        found: &[Script("ahead::who_waits_for_others_has_room_ahead_where_there_is_room_for_many")],
+        changes: &[("node.rs", "self.waits_outside || ", "!self.is_guard && ")],
     },
     Fault {
         what: "what could not be saved is tried again",
