@@ -58,7 +58,8 @@ impl<S: Shell> Engine<S> {
         // list is fed in order, so they need no edges. With any other gate it must not: it would stand on the
         // list, not ready, and block everything behind it. Then it waits until each of them has been fed. Which
         // of the two it is can only be said once all predecessors have been seen, hence the second pass.
-        let follows = ahead.lane.filter(|_| !ahead.scattered && ahead.host == 0);
+        let joins = !ahead.scattered && ahead.host == 0;
+        let follows = ahead.lane.filter(|_| joins && !self.may_give_up_room(id));
         if follows.is_none() && (ahead.scattered || ahead.lane.is_some()) {
             for &(from, _) in &preds.nodes {
                 ahead.unfed += u32::from(self.gate_until_fed(from, new));
@@ -395,16 +396,13 @@ impl<S: Shell> Engine<S> {
             }
             return;
         };
-        if !self.lacking.is_empty() && self.gives_up_room(id, turn) {
+        if self.may_give_up_room(id) && self.gives_up_room(id, turn) {
             return;
         }
         let lane = follows.unwrap_or_else(|| self.choose_lane(device, id));
         self.queue(id, lane, turn);
         let mut last = id;
         while let Some(next) = self.held_by(last, lane) {
-            if !self.lacking.is_empty() && self.gives_up_room(next, turn) {
-                break;
-            }
             self.queue(next, lane, turn);
             last = next;
         }
@@ -424,6 +422,7 @@ impl<S: Shell> Engine<S> {
             let node = self.nodes.get(to);
             // The edge is one open gate of `to`, so a count of one says that there is no other.
             let only = node.is_some_and(|n| n.gates == 1 && n.end.is_none() && n.place == place);
+            let only = only && !self.may_give_up_room(to);
             if only && self.is_for(to, lane) && self.lost_under(to).is_none() {
                 match before {
                     NONE => self.nodes[id].out_fed = next,

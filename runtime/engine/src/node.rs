@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::ids::{LaneId, MemoryId};
 use super::links::{DATA, EVENT, NONE};
 use super::points::LastPoints;
-use super::{Box3, Mode, NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
+use super::{Box3, HEAP, Mode, NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +189,16 @@ impl<S: Shell> Node<S> {
     /// Guards do, and the runtime's own count as well.
     pub(super) fn is_of_program(&self) -> bool {
         self.waits_outside || self.place == Place::Host && !self.is_transfer
+    }
+
+    /// Of what it uses, what is replaced unread, in memories of devices.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = &Use> {
+        self.uses.iter().filter(|used| used.does == Does::Replaces && used.memory != HEAP)
+    }
+
+    /// Whether it might give up what it replaces, which it does once.
+    pub(super) fn may_give_up(&self) -> bool {
+        !self.is_transfer && !self.gave_up && self.end.is_none() && self.replaced().next().is_some()
     }
 
     /// Whether it has been neither fed nor started.

@@ -8,9 +8,7 @@
 
 use smallvec::SmallVec;
 
-use super::super::HEAP;
 use super::super::ids::MemoryId;
-use super::super::node::Does;
 use super::super::{Engine, NodeId, RootId, Shell, Turn};
 use super::Room;
 
@@ -51,6 +49,15 @@ impl<S: Shell> Engine<S> {
         self.lacking.retain(|of| (of.root, of.memory) != (root, memory));
     }
 
+    /// Whether a group might [give up](Engine::gives_up_room) what it is about to replace, if nothing else held it back.
+    ///
+    /// Until it has been asked, its place behind another on a lane's list is not enough to keep it in order: once it has given up room and has
+    /// it again, it goes to any lane, and has to have a wait for each of those before it. So it is asked when all of them have been fed.
+    #[inline]
+    pub(in super::super) fn may_give_up_room(&self, id: NodeId) -> bool {
+        !self.lacking.is_empty() && self.nodes[id].may_give_up()
+    }
+
     /// Has a group that nothing holds back give up what it is about to replace, if those that came before need it. Says whether it waits
     /// now.
     ///
@@ -58,13 +65,9 @@ impl<S: Shell> Engine<S> {
     #[cold]
     pub(in super::super) fn gives_up_room(&mut self, id: NodeId, turn: &mut Turn<S>) -> bool {
         let node = &self.nodes[id];
-        if node.is_transfer || node.gave_up || node.end.is_some() {
-            return false;
-        }
         let submitted = node.submitted;
-        let replaced = node.uses.iter().filter(|used| used.does == Does::Replaces && used.memory != HEAP);
         let replaced: SmallVec<[(RootId, MemoryId); 2]> =
-            replaced.map(|used| (used.root, used.memory)).collect();
+            node.replaced().map(|used| (used.root, used.memory)).collect();
         let mut waits = false;
         for (root, memory) in replaced {
             if self.is_needed(root, memory, submitted) {

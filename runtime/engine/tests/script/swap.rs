@@ -409,3 +409,39 @@ fn nobody_gives_up_what_another_replaces_later() {
     s.run_to_the_end();
     assert!(s.is_done(before) && s.is_done(later));
 }
+
+/// Who replaces something runs behind what it reads, also where it gives up its room between, and then goes to another lane. Seen to be fed there
+/// without a wait, before the writer was fed, where it had been let onto the writer's list: when it was submitted, and when the writer was
+/// let go.
+#[test]
+fn who_gives_up_room_waits_for_what_it_reads() {
+    for writers_gates in [0, 1] {
+        let mut s = Script::new();
+        let gpu = s.device(2, 64);
+        let (memory, lanes) = (s.engine.device_memory(gpu), s.lanes_of(gpu));
+        let (old, read, a) = (s.buffer(64), s.buffer(64), s.buffer(64));
+        s.group("first").on(gpu).writes(old).writes(read).submit();
+        s.run_to_the_end();
+        s.holds_memory = true;
+        s.group("before").on(gpu).writes(a).submit();
+        s.engine.lacks_room(a, memory);
+        let writer = s.group("writer").on(gpu).updates(read).gates(writers_gates).submit();
+        let replaces = s.group("replaces").on(gpu).reads(read).writes(old).submit();
+        (0..writers_gates).for_each(|_| s.open(writer));
+        let early = s.freed > 0;
+        if early {
+            s.make(old);
+        }
+        // The other lane, which has less to do.
+        assert_eq!(s.feed(lanes[1]), [], "the writer has not been fed");
+        s.feed(lanes[0]);
+        assert!(!early && s.freed == 1, "now nothing else holds it back, and it gives up its room");
+        s.make(old);
+        let given = s.feed_all();
+        assert_eq!(given[0].node, replaces);
+        assert!(s.point(replaces).0 == s.point(writer).0 || given[0].waits == [s.point(writer)]);
+        s.make(a);
+        s.run_to_the_end();
+        assert!(s.is_done(replaces));
+    }
+}

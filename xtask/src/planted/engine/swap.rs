@@ -142,7 +142,17 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a group gives up what it is given, again and again",
         found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
-        changes: &[("swap/replaced.rs", "|| node.gave_up || ", "|| ")],
+        changes: &[("node.rs", "&& !self.gave_up && ", "&& ")],
+    },
+    Fault {
+        what: "who gives up room has only its place on a list to be behind what it reads",
+        found: &[Script("swap::who_gives_up_room_waits_for_what_it_reads")],
+        changes: &[("edges.rs", "joins && !self.may_give_up_room(id)", "joins")],
+    },
+    Fault {
+        what: "who might give up room is let onto a list without being asked",
+        found: &[Script("swap::who_gives_up_room_waits_for_what_it_reads")],
+        changes: &[("edges.rs", "only && !self.may_give_up_room(to)", "only")],
     },
     Fault {
         what: "memory is given up for a group that waits for something else",
