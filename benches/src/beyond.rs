@@ -9,7 +9,7 @@
 //! what that is beside the longer of the two; and the ratio divided by this.
 //!
 //! All of it is printed twice: for commands that take as long as a tile takes to be copied, and four times as long. `--turns N` says instead how
-//! much a command computes, to have the same again.
+//! much a command computes, to have the same again. `--large` has programs of about 150 tiles.
 //! `--trace DIRECTORY` writes a file for Perfetto for each line, and the names of programs choose some.
 
 mod transfer;
@@ -68,8 +68,12 @@ const CAPS: [(&str, f64); 3] = [("1/1.1", 1.0 / 1.1), ("1/2", 0.5), ("1/4", 0.25
 /// More tiles than are copied at a time.
 const ENOUGH: usize = 64;
 
-fn programs() -> [Program; 5] {
-    [matmul(5), cholesky(9), stencil(20, 10), cyclic(40, 8), random(40, 240, 3)]
+/// Of 40 to 75 tiles, or of 147 to 160.
+fn programs(large: bool) -> [Program; 5] {
+    match large {
+        false => [matmul(5), cholesky(9), stencil(20, 10), cyclic(40, 8), random(40, 240, 3)],
+        true => [matmul(7), cholesky(17), stencil(80, 10), cyclic(160, 8), random(160, 960, 3)],
+    }
 }
 
 pub(crate) fn print(scale: usize) {
@@ -79,7 +83,7 @@ pub(crate) fn print(scale: usize) {
     let times = scale.clamp(1, 5);
     let after = |flag: &str| std::env::args().skip_while(|arg| arg != flag).nth(1);
     let named: Vec<String> = std::env::args().collect();
-    let all = programs();
+    let all = programs(named.iter().any(|arg| arg == "--large"));
     let is_any_named = all.iter().any(|program| named.iter().any(|name| name == program.name));
     let wanted = |program: &&Program| !is_any_named || named.iter().any(|name| name == program.name);
     let raw = (device.backend().as_str() == "opencl").then(|| Raw::open(device.name())).flatten();
