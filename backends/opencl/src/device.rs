@@ -16,8 +16,8 @@ use crate::ext::Division;
 use crate::pci;
 use crate::sys::{self, DeviceId, PlatformId};
 
-/// How many lanes one device gets: enough for a copy beside a kernel.
-const LANES: usize = 2;
+/// How many lanes one device gets: enough for copies both ways beside a kernel, and for a second kernel.
+const LANES: usize = 4;
 
 /// The parameter space that a buffer takes: an address and two numbers.
 const BUFFER_PARAMETER: usize = 24;

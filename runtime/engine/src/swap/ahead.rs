@@ -17,7 +17,8 @@ use super::super::ids::MemoryId;
 use super::super::{Engine, RootId, Shell};
 use super::room::Users;
 
-/// How many groups that are the next to use something may stand before one that takes room ahead.
+/// How many groups that are the next to use something may stand before one that takes room ahead; twice as many where there is
+/// [leeway](Engine::leeway).
 const AHEAD: usize = 3;
 
 /// Whether a place of the order is at least two thirds as far behind a group as the latest: with that programs of tiles copy next to
@@ -36,7 +37,8 @@ impl<S: Shell> Engine<S> {
         latest: Users,
     ) -> Option<(RootId, Users)> {
         let lines = self.lines.as_ref()?;
-        let is_far = lines.groups_between(memory, first, mine).nth(AHEAD).is_some();
+        let ahead = AHEAD * self.leeway(memory).max(1);
+        let is_far = lines.groups_between(memory, first, mine).nth(ahead).is_some();
         if is_far || lines.is_fetching_held(root, memory, mine) {
             return None;
         }

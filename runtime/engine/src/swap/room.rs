@@ -6,6 +6,8 @@
 //! may take some [ahead](super::ahead).
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
+use smallvec::SmallVec;
+
 use super::super::boxes::Box3;
 use super::super::ids::MemoryId;
 use super::super::links::NONE;
@@ -16,6 +18,9 @@ use super::{Cargo, Lines};
 
 /// With room for so many roots it costs little to have room for one less.
 pub(in super::super) const MANY: usize = 9;
+
+/// With room for many so many times it costs little to have room for three less.
+const SEVERAL: usize = 4;
 
 /// What came of asking for room. It may be about [another's wish](Engine::make_room).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,17 +222,22 @@ impl<S: Shell> Engine<S> {
         (lines.and_then(|lines| lines.first(memory)), has_last)
     }
 
-    /// For whom a root may be swapped out now. That is whoever asks, who is the most urgent; and while a root is being swapped out, the most
-    /// urgent of the others that could run, so that it need not wait for a copy that could be made meanwhile.
+    /// For whom a root may be swapped out now. That is whoever asks, who is the most urgent; and while roots are being swapped out, the most
+    /// urgent but so many of the others that could run, so that it need not wait for a copy that could be made meanwhile.
     fn wish_to_serve(&self, memory: MemoryId, asked: Wish, all_will_run: bool) -> Option<Wish> {
-        match self.emptied_in(memory) {
-            0 => return Some(asked),
-            1 if self.is_roomy(memory) => {}
-            _ => return None,
+        let emptied = self.emptied_in(memory);
+        if emptied == 0 {
+            return Some(asked);
+        }
+        if emptied > self.leeway(memory) {
+            return None;
         }
         let others = self.lacking_in(memory).filter(|root| *root != asked.root);
         let others = others.filter_map(|root| self.wish(root, memory, all_will_run));
-        others.filter(|wish| !wish.is_held && wish.order() > asked.order()).min_by_key(Wish::order)
+        let others = others.filter(|wish| !wish.is_held && wish.order() > asked.order());
+        let mut others: SmallVec<[Wish; 8]> = others.collect();
+        others.sort_unstable_by_key(Wish::order);
+        others.get(emptied - 1).copied()
     }
 
     /// How many roots in a memory are being swapped out.
@@ -240,11 +250,24 @@ impl<S: Shell> Engine<S> {
     /// is as if there were room for one or two less. Where that is one of three, it costs many copies; of ten, few. And where nearly all that is
     /// wanted has room, next to nothing would be copied, and nobody waits for long.
     pub(super) fn is_roomy(&self, memory: MemoryId) -> bool {
+        self.leeway(memory) > 0
+    }
+
+    /// How many roots may be on their way out of a memory at once, beside one; and how many times as far ahead the groups may be for which they
+    /// leave. That is none where it is [not roomy](Engine::is_roomy), and two where there is room for many several times.
+    pub(super) fn leeway(&self, memory: MemoryId) -> usize {
         let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
         let arriving = self.arriving_slots.iter().filter(|(_, of)| *of == memory).count();
         // Room that has just become free, and is nobody's, is not counted.
         let room = there + self.emptied_in(memory) + arriving;
-        room >= self.many && 3 * room <= 2 * wanted
+        if 3 * room > 2 * wanted {
+            return 0;
+        }
+        match room / self.many.max(1) {
+            0 => 0,
+            1..SEVERAL => 1,
+            SEVERAL.. => 2,
+        }
     }
 
     /// Who uses a root in a memory.

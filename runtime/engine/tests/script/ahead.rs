@@ -125,20 +125,25 @@ fn who_waits_for_the_program_has_no_room_ahead() {
     }
 }
 
-/// No more than a few groups have room before they are the first.
+/// No more than a few groups have room before they are the first; where there is room for many four times, twice as many.
 #[test]
 fn few_groups_have_room_ahead() {
-    for (before, expected) in [(3, Room::Freed), (4, Room::Later)] {
-        let (mut s, gpu, roots, [_, y]) = with_clean(4);
+    for (there, before, expected) in
+        [(4, 3, Room::Freed), (4, 4, Room::Later), (36, 6, Room::Freed), (36, 7, Room::Later)]
+    {
+        let (mut s, gpu, roots, [_, y]) = with_clean(there);
         let lacking: Vec<RootId> = (0..before).map(|_| s.data(64)).collect();
         for root in &lacking {
             s.group("before").on(gpu).reads(*root).submit();
         }
-        s.group("mine").on(gpu).reads(y).reads(roots[3]).submit();
-        for root in lacking.iter().chain(&roots[..3]) {
+        s.group("mine").on(gpu).reads(y).reads(roots[there - 1]).submit();
+        for root in lacking.iter().chain(&roots[..there - 1]) {
             s.group("later").on(gpu).reads(*root).gates(1).submit();
         }
-        assert_eq!(s.make_room(y, gpu), expected, "{before} before");
+        if there > 4 {
+            want_as_much_again(&mut s, gpu, there);
+        }
+        assert_eq!(s.make_room(y, gpu), expected, "{there} there, {before} before");
     }
 }
 
@@ -188,6 +193,15 @@ fn one_is_swapped_out_at_a_time_where_few_or_most_have_room_or_one_lacks_some() 
     assert_eq!(asked_again(8, 3, 8), [Room::Begun, Room::Later, Room::Later]);
     assert_eq!(asked_again(10, 3, 0), [Room::Begun, Room::Later, Room::Later]);
     assert_eq!(asked_again(10, 1, 10), [Room::Begun, Room::Later, Room::Later]);
+}
+
+/// With room for many four times three leave at once, for three who lack room. Seen to be `Later` the third time where two are the most, and
+/// `Begun` where the third may leave for the second.
+#[test]
+fn three_are_swapped_out_at_once_where_there_is_room_for_many_four_times() {
+    assert_eq!(asked_again(35, 3, 35), [Room::Begun, Room::Begun, Room::Later]);
+    assert_eq!(asked_again(36, 3, 36), [Room::Begun, Room::Begun, Room::Begun]);
+    assert_eq!(asked_again(36, 2, 36), [Room::Begun, Room::Begun, Room::Later]);
 }
 
 /// With room for many that is as well where something is wanted soon. Seen to be `Later` where that has to be wanted about as late as what

@@ -125,6 +125,16 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("swap/room.rs", "node.early += 1;", "node.early += 0;")],
     },
     Fault {
+        what: "no more than two roots leave at once, however many have room",
+        found: &[Script("ahead::three_are_swapped_out_at_once_where_there_is_room_for_many_four_times")],
+        changes: &[("swap/room.rs", "SEVERAL.. => 2,", "SEVERAL.. => 1,")],
+    },
+    Fault {
+        what: "a third root leaves for whom a second one leaves",
+        found: &[Script("ahead::three_are_swapped_out_at_once_where_there_is_room_for_many_four_times")],
+        changes: &[("swap/room.rs", "others.get(emptied - 1).copied()", "others.first().copied()")],
+    },
+    Fault {
         what: "who waits for a guard has room ahead, too",
         found: &[Script("ahead::who_waits_for_others_has_room_ahead_where_there_is_room_for_many")],
         changes: &[("node.rs", "self.waits_outside || ", "!self.is_guard && ")],
