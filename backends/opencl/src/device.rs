@@ -16,9 +16,6 @@ use crate::ext::Division;
 use crate::pci;
 use crate::sys::{self, DeviceId, PlatformId};
 
-/// How many lanes one device gets: enough for copies both ways beside a kernel, and for a second kernel.
-const LANES: usize = 4;
-
 /// The parameter space that a buffer takes: an address and two numbers.
 const BUFFER_PARAMETER: usize = 24;
 
@@ -150,6 +147,7 @@ fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> Devi
     let (orders, scopes) = atomics(device);
     let bytes = device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0);
     let units = size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1);
+    let driver = Driver::of(device);
     DeviceInfo::new(key, name, kind(device), MemoryIndex::Own(memory))
         .made_by(device.text(cl::CL_DEVICE_VENDOR), device.text(cl::CL_DRIVER_VERSION))
         .hardware(physical_id(device, &extensions), bytes, units)
@@ -160,7 +158,7 @@ fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> Devi
         .formats(formats)
         .builtin_kernels(builtin_kernels(device))
         .extensions(extensions.iter().map(|name| (*name).to_owned()))
-        .lanes(LANES, Driver::of(device).depth)
+        .lanes(driver.lanes, driver.depth)
 }
 
 /// The forms of kernels that a device takes, those first that were made for it.

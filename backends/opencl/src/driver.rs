@@ -14,6 +14,8 @@ use crate::sys::DeviceId;
 pub(crate) struct Driver {
     /// How they learn that their work has ended, the best way first.
     pub(crate) completions: &'static [CompletionStrategy],
+    /// How many lanes a device gets.
+    pub(crate) lanes: usize,
     /// How much a lane holds.
     pub(crate) depth: LaneDepth,
     /// A command that fails takes its context with it, so that the event of any later command shows it: only a group's last
@@ -41,9 +43,11 @@ use CompletionStrategy::{Callback, Poller, Waiter};
 pub(crate) type Turn = MutexGuard<'static, ()>;
 
 /// PoCL and Intel's runtime call back within microseconds, on a thread that sleeps until then. A lane holds as much as on
-/// NVIDIA's devices, so that a group's way to the device does not depend on the driver.
+/// NVIDIA's devices, so that a group's way to the device does not depend on the driver. There are lanes for copies both ways beside a kernel, and
+/// for a second kernel: processors copy on the threads that compute, and wait for their turn there.
 const PROMPT: Driver = Driver {
     completions: &[Callback, Waiter, Poller],
+    lanes: 4,
     depth: LaneDepth::new(256, 64),
     fails_as_a_whole: false,
     starts_unasked: false,
@@ -70,6 +74,8 @@ const OCLGRIND: Driver = Driver { calls_clash: true, ..PROMPT };
 /// 580, `max(y, max(x, -s))`): what it takes is the number before it was negated.
 const NVIDIA: Driver = Driver {
     completions: &[Poller, Waiter, Callback],
+    // Four made no difference that could be told, and only one queue has been filled to find how much it takes.
+    lanes: 2,
     depth: LaneDepth::new(256, 64),
     fails_as_a_whole: true,
     starts_unasked: true,

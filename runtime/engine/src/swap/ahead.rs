@@ -17,8 +17,8 @@ use super::super::ids::MemoryId;
 use super::super::{Engine, RootId, Shell};
 use super::room::Users;
 
-/// How many groups that are the next to use something may stand before one that takes room ahead; twice as many where there is
-/// [leeway](Engine::leeway).
+/// How many groups that are the next to use something may stand before one that takes room ahead; twice as many with a
+/// [leeway](Engine::leeway) of two.
 const AHEAD: usize = 3;
 
 /// Whether a place of the order is at least two thirds as far behind a group as the latest: with that programs of tiles copy next to

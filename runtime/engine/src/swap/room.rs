@@ -222,8 +222,8 @@ impl<S: Shell> Engine<S> {
         (lines.and_then(|lines| lines.first(memory)), has_last)
     }
 
-    /// For whom a root may be swapped out now. That is whoever asks, who is the most urgent; and while roots are being swapped out, the most
-    /// urgent but so many of the others that could run, so that it need not wait for a copy that could be made meanwhile.
+    /// For whom a root may be swapped out now. That is whoever asks, who is the most urgent; and while one, or two, are being swapped out, the
+    /// first, or second, of the others that could run, so that it need not wait for a copy that could be made meanwhile.
     fn wish_to_serve(&self, memory: MemoryId, asked: Wish, all_will_run: bool) -> Option<Wish> {
         let emptied = self.emptied_in(memory);
         if emptied == 0 {
@@ -253,8 +253,8 @@ impl<S: Shell> Engine<S> {
         self.leeway(memory) > 0
     }
 
-    /// How many roots may be on their way out of a memory at once, beside one; and how many times as far ahead the groups may be for which they
-    /// leave. That is none where it is [not roomy](Engine::is_roomy), and two where there is room for many several times.
+    /// How many roots may be on their way out of a memory at once, beside one: none where it is [not roomy](Engine::is_roomy), and two where there
+    /// is room for many several times. With two, the groups for which they leave may be farther ahead as well.
     pub(super) fn leeway(&self, memory: MemoryId) -> usize {
         let (there, wanted) = self.lines.as_ref().map_or((0, 0), |lines| lines.how_many(memory));
         let arriving = self.arriving_slots.iter().filter(|(_, of)| *of == memory).count();

@@ -436,10 +436,12 @@ fn who_gives_up_room_waits_for_what_it_reads() {
         assert_eq!(s.feed(lanes[1]), [], "the writer has not been fed");
         s.feed(lanes[0]);
         assert!(!early && s.freed == 1, "now nothing else holds it back, and it gives up its room");
+        // Behind this one the writer's lane has more to do.
+        s.group("reader").on(gpu).reads(read).submit();
+        s.feed(lanes[0]);
         s.make(old);
-        let given = s.feed_all();
-        assert_eq!(given[0].node, replaces);
-        assert!(s.point(replaces).0 == s.point(writer).0 || given[0].waits == [s.point(writer)]);
+        let given = s.feed(lanes[1]);
+        assert_eq!((given[0].node, &given[0].waits[..]), (replaces, &[s.point(writer)][..]));
         s.make(a);
         s.run_to_the_end();
         assert!(s.is_done(replaces));
