@@ -318,6 +318,23 @@ fn memory_that_is_kept_is_not_swapped_out() {
     rig.end();
 }
 
+/// Has everything go on in a random order, lane by lane.
+fn settle_in_any_order(rig: &Rig, rng: &mut Rng, steps: usize) {
+    loop {
+        let done = (0..rng.below(steps)).filter(|_| rig.control.step_at(rng.number())).count();
+        let went_on = done + rig.runtime.run_until_stalled() > 0;
+        if !went_on && rig.control.run_all() + rig.runtime.run_until_stalled() == 0 {
+            break;
+        }
+    }
+    rig.settle();
+}
+
+/// A runtime in which room for so many buffers counts as much.
+fn evictable_with_many(builder: FaultyBuilder, many: usize) -> Rig {
+    Rig::with(builder, |runtime| runtime.residency(Residency::Evictable).room_for_many(many))
+}
+
 /// On several lanes, whichever of them goes on first. Of 2,500 orders one, the 365th, was seen to leave wrong data: a group that had given up its
 /// room had left the list where it stood behind a copy, and ran without waiting for that. What counts as many here has two roots leave at once, as
 /// was so then.
@@ -326,19 +343,41 @@ fn groups_are_right_in_any_order_of_lanes() {
     let program = random(160, 960, 3);
     for seed in 350..380 {
         let mut rng = Rng::new(seed);
-        let settle = |rig: &Rig| {
-            loop {
-                let steps = (0..rng.below(3)).filter(|_| rig.control.step_at(rng.number())).count();
-                let went_on = steps + rig.runtime.run_until_stalled() > 0;
-                if !went_on && rig.control.run_all() + rig.runtime.run_until_stalled() == 0 {
-                    break;
-                }
-            }
-            rig.settle();
+        let rig = evictable_with_many(Faulty::builder().lanes(4), 40);
+        run_by(rig, &program, 80, |rig| settle_in_any_order(rig, &mut rng, 3));
+    }
+}
+
+/// Programs of all kinds on devices of many kinds, with whatever room there is. `WINDLASS_TILES` says how many. The same fault was seen to be
+/// found by seed 55.
+#[test]
+fn programs_are_right_with_any_room_in_any_order() {
+    let number = std::env::var("WINDLASS_TILES").ok().map(|n| n.parse().expect("a number"));
+    for seed in 0..number.unwrap_or(100) {
+        let mut rng = Rng::new(seed);
+        let program = match rng.below(8) {
+            0 => matmul(3 + rng.below(3)),
+            1 => cholesky(4 + rng.below(6)),
+            2 => stencil(6 + rng.below(15), 4 + rng.below(6)),
+            3 => cyclic(12 + rng.below(30), 4),
+            4 | 5 => random(20 + rng.below(30), 240, seed),
+            _ => random(160, 960, seed),
         };
-        let rig = Rig::with(Faulty::builder().lanes(4), |runtime| {
-            runtime.residency(Residency::Evictable).room_for_many(40)
+        let builder = Faulty::builder().lanes(1 + rng.below(6));
+        let room = program.most() + rng.below(program.tiles() - program.most());
+        let many = [1, 2, 3, 9, 40, usize::MAX][rng.below(6)];
+        let builder = match rng.below(6) {
+            0 => builder.copy_lanes(1),
+            1 => builder.copy_lanes(2),
+            2 => builder.slow_pageable_copies(),
+            3 => builder.copy_lanes(1).slow_pageable_copies(),
+            4 => builder.fed_aside(),
+            _ => builder,
+        };
+        let builder = if rng.chance(30) { builder.depth(1 + rng.below(4)) } else { builder };
+        println!("seed {seed}: {} of {} tiles, room for {room}", program.name, program.tiles());
+        run_by(evictable_with_many(builder, many), &program, room, |rig| {
+            settle_in_any_order(rig, &mut rng, 4)
         });
-        run_by(rig, &program, 80, settle);
     }
 }
