@@ -246,8 +246,8 @@ impl<S: Shell> Engine<S> {
         emptied.filter(|(_, of)| *of == memory).count()
     }
 
-    /// Whether a wait for a copy costs more in a memory than a copy that could have been saved. To give room [ahead](super::ahead), or twice at once,
-    /// is as if there were room for one or two less. Where that is one of three, it costs many copies; of ten, few. And where nearly all that is
+    /// Whether a wait for a copy costs more in a memory than a copy that could have been saved. To give room [ahead](super::ahead), or several times at once,
+    /// is as if there were room for so many less. Where that is one of three, it costs many copies; of ten, few. And where nearly all that is
     /// wanted has room, next to nothing would be copied, and nobody waits for long.
     pub(super) fn is_roomy(&self, memory: MemoryId) -> bool {
         self.leeway(memory) > 0
