@@ -1,7 +1,7 @@
 //! What there is.
 
 use serde_json::{Value, json};
-use windlass::{Device, Runtime};
+use windlass::{Details, Device, Runtime};
 
 use crate::{Verdict, Which, block_on};
 
@@ -24,9 +24,26 @@ pub(crate) fn list(which: &Which) -> Verdict {
             info.compute_units, info.copy_lanes
         );
         println!("    can      {:?}", info.aspects);
+        if let Some(told) = told(&info.details) {
+            println!("    tells    {told}");
+        }
     }
     tell_missing(&runtime);
     Ok(true)
+}
+
+/// What a driver tells of the hardware, in words; nothing of what it does not tell.
+fn told(details: &Details) -> Option<String> {
+    let sizes: Vec<String> = details.subgroup_sizes.iter().map(u32::to_string).collect();
+    let parts = [
+        details.clock_mhz.map(|mhz| format!("{mhz} MHz")),
+        details.cache.map(|cache| format!("{} KiB of cache", cache.bytes >> 10)),
+        (!sizes.is_empty()).then(|| format!("sub-groups of {}", sizes.join(", "))),
+        details.address_bits.map(|bits| format!("addresses of {bits} bits")),
+        details.corrects_errors.and_then(|corrects| corrects.then(|| "memory that mends errors".to_owned())),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Says what keeps backends from having devices, and what to do about it.
@@ -59,6 +76,12 @@ fn describe(device: &Device) -> Value {
         "memory_bytes": info.memory_bytes,
         "compute_units": info.compute_units,
         "copy_lanes": info.copy_lanes,
+        "vendor_id": info.details.vendor_id,
+        "clock_mhz": info.details.clock_mhz,
+        "cache_bytes": info.details.cache.map(|cache| cache.bytes),
+        "cache_line": info.details.cache.and_then(|cache| cache.line),
+        "subgroup_sizes": info.details.subgroup_sizes,
+        "address_bits": info.details.address_bits,
         "aspects": info.aspects.iter().map(|aspect| format!("{aspect:?}")).collect::<Vec<_>>(),
     })
 }

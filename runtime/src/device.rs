@@ -216,6 +216,9 @@ impl Device {
     /// let info = host.info();
     /// println!("{}: {} units, groups of up to {}", info.name, info.compute_units, info.limits.work_group_items);
     /// assert!(info.compute_units > 0);
+    /// // What its driver tells beside: sizes of sub-groups, caches, clocks and others.
+    /// let line = info.details.cache.and_then(|cache| cache.line).unwrap_or(64);
+    /// assert!(line > 0 && info.details.subgroup_sizes == [1]);
     /// ```
     pub fn info(&self) -> &DeviceInfo {
         &self.data.info

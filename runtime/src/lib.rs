@@ -159,8 +159,9 @@ pub use shell::shutdown::Remaining;
 pub use shell::stall::DeadlockPolicy;
 pub use together::groups;
 pub use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
-    KernelReport, MemoryKind, PciAddress, Priority, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, Cache, CompletionStrategy, Details,
+    DeviceInfo, DeviceKind, Floats, KernelReport, MemoryKind, PciAddress, Priority, Unavailable,
+    VectorWidths,
 };
 pub use windlass_kernel::shape::Shape as LaunchShape;
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Ptr, Vec2, Vec3, Vec4, Way, f16};

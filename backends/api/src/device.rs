@@ -8,6 +8,7 @@ use std::fmt;
 
 use windlass_kernel::ImageFormat;
 
+use crate::details::Details;
 use crate::pci::PciAddress;
 
 /// A driver's view of the machine: its devices, possibly none.
@@ -316,6 +317,8 @@ pub struct DeviceInfo {
     pub builtin_kernels: Vec<String>,
     /// What its native API calls the extensions and features that it has, sorted.
     pub extensions: Vec<String>,
+    /// What else its driver tells of the hardware.
+    pub details: Details,
     /// The memory it works on.
     pub memory: MemoryIndex,
     /// Other memories of its context that its commands may use in place, those that suit it best first: where the runtime keeps
@@ -365,6 +368,7 @@ impl DeviceInfo {
             formats: Vec::new(),
             builtin_kernels: Vec::new(),
             extensions: Vec::new(),
+            details: Details::new(),
             memory,
             reaches: Vec::new(),
             lanes: 1,
@@ -426,6 +430,11 @@ impl DeviceInfo {
         let mut extensions: Vec<String> = names.into_iter().collect();
         extensions.sort_unstable();
         DeviceInfo { extensions, ..self }
+    }
+
+    /// What else is known of the hardware.
+    pub fn details(self, details: Details) -> Self {
+        DeviceInfo { details, ..self }
     }
 
     /// The memory it works on, where a context numbers memories otherwise than discovery did.

@@ -126,6 +126,7 @@
 mod command;
 mod completion;
 mod context;
+mod details;
 mod device;
 mod error;
 mod interop;
@@ -143,6 +144,7 @@ pub use context::{
     Backend, BackendId, BuiltKernel, ClockSample, Context, ContextInfo, ContextSink, ContextSpec, DomainId,
     KernelLimits, KernelReport,
 };
+pub use details::{Cache, Details, Floats, VectorWidths};
 pub use device::{
     Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
     Platform,

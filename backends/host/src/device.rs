@@ -6,6 +6,8 @@ use windlass_backend::{
 };
 use windlass_kernel::ImageFormat;
 
+use crate::details::details;
+
 /// Commands that a lane holds at a time. Nothing here blocks beyond it. A tiny group takes 0.1 to 0.2 us, so this many
 /// keep a worker busy for as long as it takes to wake a thread that refills the lane (40 us on a virtual machine); the
 /// rest is better kept in the runtime, where it can still be cancelled.
@@ -49,6 +51,7 @@ pub(crate) fn info(at: usize, lanes: usize, cores: usize) -> DeviceInfo {
         .atomics(AtomicOrders::SequentiallyConsistent, AtomicScopes::System)
         .limits(limits)
         .formats([ImageFormat::Host])
+        .details(details())
         .lanes(lanes, LaneDepth::new(LANE_DEPTH, LANE_DEPTH))
 }
 

@@ -24,6 +24,7 @@
 
 mod context;
 mod cutting;
+mod details;
 mod device;
 mod kernel;
 mod lane;

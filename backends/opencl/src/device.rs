@@ -10,6 +10,7 @@ use windlass_backend::{
 };
 use windlass_kernel::ImageFormat;
 
+use crate::details::details;
 use crate::driver::Driver;
 use crate::error;
 use crate::ext::Division;
@@ -158,6 +159,7 @@ fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> Devi
         .formats(formats)
         .builtin_kernels(builtin_kernels(device))
         .extensions(extensions.iter().map(|name| (*name).to_owned()))
+        .details(details(device, &extensions))
         .lanes(driver.lanes, driver.depth)
 }
 
@@ -186,11 +188,11 @@ pub(crate) fn is_nvidia(extensions: &[&str]) -> bool {
     extensions.contains(&"cl_nv_compiler_options")
 }
 
-fn size(device: DeviceId, what: opencl3::types::cl_device_info) -> usize {
+pub(crate) fn size(device: DeviceId, what: opencl3::types::cl_device_info) -> usize {
     device.number(what).and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
 }
 
-fn is_set(device: DeviceId, what: opencl3::types::cl_device_info) -> bool {
+pub(crate) fn is_set(device: DeviceId, what: opencl3::types::cl_device_info) -> bool {
     device.number(what).is_some_and(|n| n != 0)
 }
 

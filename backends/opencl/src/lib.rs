@@ -19,6 +19,7 @@
 mod args;
 mod context;
 mod described_args;
+mod details;
 mod device;
 mod driver;
 mod enqueued;

@@ -11,6 +11,7 @@ use windlass_backend::{
 };
 use windlass_kernel::ImageFormat;
 
+use crate::details::details;
 use crate::error::unsupported;
 use windlass_sync::process_exit::Native;
 
@@ -131,6 +132,7 @@ fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, before: &[DeviceI
         .limits(limits(&adapter.limits()))
         .formats([ImageFormat::Wgsl])
         .extensions(adapter.features().iter_names().map(|(name, _)| name.to_owned()))
+        .details(details(adapter, &about))
         .lanes(1, LANE_DEPTH)
 }
 

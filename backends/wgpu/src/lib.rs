@@ -46,6 +46,7 @@
 
 mod bytes;
 mod context;
+mod details;
 mod device;
 mod encode;
 mod error;

@@ -4,8 +4,8 @@
 mod find;
 
 use futures::executor::block_on;
-use windlass::Result;
 use windlass::prelude::*;
+use windlass::{Aspect, DeviceKind, Floats, Result};
 
 fn of<'a>(devices: &'a [Device], backend: &'a str) -> impl Iterator<Item = &'a Device> {
     devices.iter().filter(move |device| device.backend().as_str() == backend)
@@ -32,6 +32,55 @@ fn a_gpu_by_opencl_and_by_vulkan_is_one() -> Result<()> {
         );
         assert!(this.physical_id.is_some() && this.physical_id == that.physical_id);
         assert!(this.pci.is_some() && this.pci == that.pci);
+    }
+    Ok(())
+}
+
+/// What drivers tell of the hardware is what is known of it.
+#[test]
+fn devices_tell_of_their_hardware() -> Result<()> {
+    let runtime = Runtime::new();
+    let host = Device::host();
+    let told = &host.info().details;
+    assert_eq!((told.address_bits, told.subgroup_sizes.as_slice()), (Some(usize::BITS), &[1][..]));
+    assert_eq!(told.floats[1], Some(Floats::IEEE));
+    if let Some(device) = find::opencl(&runtime) {
+        let told = &device.info().details;
+        eprintln!("{device}: {told:?}");
+        assert!(told.vendor_id.is_some() && told.clock_mhz.is_some() && told.alignment.is_some(), "{told:?}");
+        assert_eq!(told.address_bits, Some(usize::BITS), "{device}");
+        assert!(told.work_group_extent.is_some() && told.vector_widths.is_some(), "{device}: {told:?}");
+        assert!(told.floats[1].is_some_and(|single| single.infinities), "{device}: {told:?}");
+        if device.kind() == DeviceKind::Cpu {
+            assert!(told.cache.is_some() && told.has_local_memory == Some(false), "{device}: {told:?}");
+        }
+    }
+    if let Some(device) = find::wgpu(&runtime) {
+        let told = &device.info().details;
+        eprintln!("{device}: {told:?}");
+        assert!(told.vendor_id.is_some() && told.work_group_extent.is_some(), "{device}: {told:?}");
+        assert_eq!(told.subgroup_sizes.is_empty(), !device.has(Aspect::Subgroups), "{device}: {told:?}");
+    }
+    Ok(())
+}
+
+/// One card tells the same by either driver.
+#[test]
+fn a_gpu_tells_the_same_by_both() -> Result<()> {
+    let runtime = Runtime::new();
+    if find::nvidia(&runtime, "opencl").and(find::nvidia(&runtime, "wgpu")).is_none() {
+        return Ok(());
+    }
+    let devices = block_on(runtime.devices())?;
+    for gpu in of(&devices, "opencl").filter(|device| device.kind().is_gpu()) {
+        let told = &gpu.info().details;
+        assert_eq!((told.vendor_id, told.subgroup_sizes.as_slice()), (Some(0x10de), &[32][..]), "{gpu}");
+        for same in of(&devices, "wgpu").filter(|other| other.is_same_hardware(gpu)) {
+            let other = &same.info().details;
+            assert_eq!(other.vendor_id, told.vendor_id, "{same}");
+            assert_eq!(other.subgroup_sizes, told.subgroup_sizes, "{same}");
+            assert_eq!(other.work_group_extent, told.work_group_extent, "{same}");
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a device says of itself, and how it is found.
 
-use windlass::{Queue, Selector};
+use windlass::{Aspect, DeviceInfo, Queue, Selector};
 
 use crate::check::Verdict;
 use crate::subject::Subject;
@@ -28,6 +28,30 @@ pub(super) async fn device_is_listed(s: &Subject) -> Verdict {
     );
     ensure!(info.aspects.is_sorted(), "{:?}", info.aspects);
     ensure!(!info.formats.is_empty());
+    check_details(info)
+}
+
+/// What is told of the hardware is in order, and agrees with what bounds its use.
+fn check_details(info: &DeviceInfo) -> Verdict {
+    let details = &info.details;
+    let items = info.limits.work_group_items;
+    ensure!(details.clock_mhz != Some(0) && details.tick_ns != Some(0), "{details:?}");
+    ensure!(details.address_bits.is_none_or(|bits| bits == 32 || bits == 64), "{details:?}");
+    ensure!(details.alignment.is_none_or(usize::is_power_of_two), "{details:?}");
+    ensure!(details.argument_bytes.is_none_or(|bytes| bytes >= 256), "{details:?}");
+    ensure!(details.subgroup_sizes.is_sorted(), "{details:?}");
+    ensure!(details.subgroup_sizes.iter().all(|size| size.is_power_of_two()), "{details:?}");
+    ensure!(
+        details.work_group_extent.is_none_or(|along| along.iter().all(|most| (1..=items).contains(most)))
+    );
+    ensure!(details.cache.is_none_or(|cache| cache.bytes > 0 && cache.line != Some(0)), "{details:?}");
+    let [half, single, double] = details.floats;
+    ensure!(half.is_none() || info.has(Aspect::Fp16), "{details:?}");
+    ensure!(double.is_none() || info.has(Aspect::Fp64), "{details:?}");
+    ensure!(single.is_none_or(|single| single.infinities), "{details:?}");
+    let widths = details.vector_widths;
+    ensure!(widths.is_none_or(|of| of.f32 > 0 && of.i8 >= of.i64 && of.i64 > 0), "{details:?}");
+    ensure!(widths.is_none_or(|of| info.has(Aspect::Fp64) == (of.f64 > 0)), "{details:?}");
     Ok(())
 }
 
