@@ -434,6 +434,7 @@ impl Runtime {
         let executor: ExecutorStats = inner.gates.stats();
         // The one task that reads what polls have left is no proxy, and lives as long as the runtime.
         let drainers = usize::from(inner.has_drainer());
+        let reused = inner.loans.reused();
         inner.enter_without_native_calls(|state, _| {
             let tally = state.engine.tally();
             let counters = state.counters;
@@ -455,7 +456,8 @@ impl Runtime {
                 builds: counters.builds,
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
-                allocations_reused: inner.loans.reused(),
+                allocations_reused: reused.all,
+                allocations_in_pieces: reused.in_pieces,
                 bytes_kept: state.kept().iter().chain(&inner.heap_kept).map(|kept| kept.bytes()).sum(),
                 evictions: counters.evictions + tally.given_up,
                 nodes_visited: tally.nodes_visited,

@@ -275,6 +275,7 @@ pub(crate) struct Settings {
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
     pub(crate) residency: Residency,
+    pub(crate) in_pieces: bool,
     /// What counts as room for many, if not what the engine says.
     pub(crate) many: Option<usize>,
     pub(crate) hang_timeout: Option<Duration>,
@@ -302,6 +303,8 @@ pub(crate) struct Inner {
     turns: room::Turns,
     names: Arc<Names>,
     residency: Residency,
+    /// What devices' buffers have let go of is lent in pieces.
+    in_pieces: bool,
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
     pub(crate) budget: Arc<Budget>,
@@ -323,7 +326,7 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         let Settings { manual, watch, staging, residency, hang_timeout, budget, .. } = settings;
-        let Settings { device_memory, host_allocator, sinks, many, .. } = settings;
+        let Settings { device_memory, host_allocator, sinks, many, in_pieces, .. } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -372,6 +375,7 @@ impl Inner {
                 turns: room::Turns::default(),
                 names,
                 residency,
+                in_pieces,
                 hangs: hang::Hangs::new(hang_timeout),
                 budget: Arc::new(Budget::new(budget)),
                 heap_kept: (!manual).then(|| Arc::new(Kept::new(weak.clone()))),

@@ -257,7 +257,8 @@ impl ClockSample {
 /// # Safety
 ///
 /// - Memory that [`Context::allocate`] and [`Context::allocate_staging`] return is an [`Allocation`] as that trait demands,
-///   of at least the size asked for, and nobody else's; what [`Context::import`] returns is nobody else's but its giver's.
+///   of at least the size asked for, and nobody else's; what [`Context::import`] and [`Context::piece`] return is nobody else's but
+///   its giver's.
 /// - Lanes do nothing with memory but what the commands say that they are fed.
 /// - Where `info` says that a memory's fresh contents are zeros, they are; and what it allocates of the heap is zeroed.
 #[async_trait]
@@ -275,6 +276,19 @@ pub unsafe trait Context: Any + Send + Sync {
         memory: MemoryIndex,
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError>;
+
+    /// Makes an allocation of so many bytes of another one of linear memory, from `at` on: it shares them, and keeps the whole alive. Only
+    /// of memories with [`MemoryInfo::pieces`], at multiples of what that says, and of what is no piece itself. Lanes use pieces of one
+    /// whole at the same time like any other two allocations, but no two that have bytes in common, and not the whole then. Pieces that
+    /// nobody uses any more may be there for a while beside what has taken their place. Must not wait for a device.
+    fn piece(
+        &self,
+        whole: &Arc<dyn Allocation>,
+        at: usize,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        Err(BackendError::Unsupported(format!("{bytes} bytes from {at} on of {} as memory", whole.bytes())))
+    }
 
     /// Makes an allocation in `memory` of host memory that there is: it has the same bytes, shares them, and keeps `host` alive.
     /// Only for memories with [`MemoryInfo::imports`], and of host memory that is aligned as it says. May block.

@@ -79,6 +79,9 @@ pub struct MemoryInfo {
     /// The runtime keeps for the next buffers what others have let go of, and does not count on [`MemoryInfo::fresh`] there: for memory that
     /// costs something to allocate, to clear or to free. Not for memory that is [mapped](HostAccess::Mapped).
     pub kept: bool,
+    /// The alignment in bytes of where [pieces](crate::Context::piece) of its linear memory may start; `None` where there are none. Where the host
+    /// reaches it, it suits every element type.
+    pub pieces: Option<usize>,
 }
 
 impl MemoryInfo {
@@ -100,6 +103,7 @@ impl MemoryInfo {
             addressed: false,
             images: None,
             kept: false,
+            pieces: None,
         }
     }
 
@@ -141,6 +145,11 @@ impl MemoryInfo {
     /// What buffers let go of is kept for the next ones.
     pub const fn kept(self) -> Self {
         MemoryInfo { kept: true, ..self }
+    }
+
+    /// What is kept of its linear memory may be lent in pieces, which start at multiples of this many bytes.
+    pub const fn pieces(self, alignment: usize) -> Self {
+        MemoryInfo { pieces: Some(alignment), ..self }
     }
 
     /// Whether it holds an image as such.
@@ -281,8 +290,8 @@ impl ImageShape {
 /// - If there is a host address, [`Allocation::bytes`] bytes from it on are initialised memory that may be read and
 ///   written through it, aligned for every element type that there is: as long as the allocation lives, or, in
 ///   [`HostAccess::Mapped`] memory, while it is mapped. Both answers are the same each time.
-/// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory. One that was imported shares it
-///   with the allocation that it was made of, which it keeps alive.
+/// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory. One that was imported, or is a
+///   [piece](crate::Context::piece), shares it with the allocation that it was made of, which it keeps alive.
 pub unsafe trait Allocation: Any + Send + Sync {
     /// Its size in bytes.
     fn bytes(&self) -> usize;

@@ -91,7 +91,7 @@ impl OpenClContext {
             .collect::<sys::Result<Vec<_>>>()?;
         let (native, driver) = (Arc::new(native), found.driver());
         let infos: Vec<_> = positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect();
-        let memories = Memories::find(&native, &service, &infos, copies);
+        let memories = Memories::find(&native, &service, &infos, (driver, copies));
         let infos = infos.into_iter().map(|device| device.reaches(memories.reached())).collect();
         let info = info(driver, infos, memories);
         Ok(OpenClContext { native, info, devices, driver, service, lanes: Arc::default(), memories })
@@ -202,6 +202,16 @@ unsafe impl Context for OpenClContext {
                 Memory::shared(&self.native, shared == Some(true), self.lanes.uncertain(), bytes)?
             }
         }))
+    }
+
+    fn piece(
+        &self,
+        whole: &Arc<dyn Allocation>,
+        at: usize,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        let _turn = self.enter()?;
+        Ok(Arc::new(Memory::piece(&self.native, whole, at, bytes)?))
     }
 
     fn import(

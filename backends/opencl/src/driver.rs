@@ -35,6 +35,8 @@ pub(crate) struct Driver {
     pub(crate) takes_long_to_feed: bool,
     /// Its calls get into each other's way where several threads make them.
     pub(crate) calls_clash: bool,
+    /// Sub-buffers of one buffer may be made and released by several threads at once.
+    pub(crate) divides: bool,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -57,6 +59,7 @@ const PROMPT: Driver = Driver {
     is_slowed_by_questions: false,
     takes_long_to_feed: false,
     calls_clash: false,
+    divides: true,
 };
 
 /// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
@@ -64,14 +67,15 @@ const INTEL: Driver = Driver { loses_negations: true, ..PROMPT };
 
 /// Oclgrind runs commands inside the flush, in the thread that calls it. One that others launch, or memory that they allocate meanwhile, gets
 /// into its way (21.10: a signal ends the process, or a launch gets arguments of another).
-const OCLGRIND: Driver = Driver { calls_clash: true, ..PROMPT };
+const OCLGRIND: Driver = Driver { calls_clash: true, divides: false, ..PROMPT };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
 /// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
 /// microsecond. It blocks the caller at the 341st command with an event, or the 1,022nd without one. After a fault every call in the
 /// context fails. Its queues start what is enqueued (on Linux); a flush takes it a microsecond. To choose the size of a launch's groups
 /// takes it six, each time. The largest (or least) of three integers of which one is a negated one is wrong on an H100 (driver
-/// 580, `max(y, max(x, -s))`): what it takes is the number before it was negated.
+/// 580, `max(y, max(x, -s))`): what it takes is the number before it was negated. On an H200 (580.159) it ends the process where threads make and
+/// release sub-buffers of one buffer, also one after the other.
 const NVIDIA: Driver = Driver {
     completions: &[Poller, Waiter, Callback],
     // Four made no difference that could be told, and only one queue has been filled to find how much it takes.
@@ -87,6 +91,7 @@ const NVIDIA: Driver = Driver {
     // 4 to 5 us without an event.
     takes_long_to_feed: true,
     calls_clash: false,
+    divides: false,
 };
 
 impl Driver {

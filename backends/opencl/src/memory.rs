@@ -3,6 +3,7 @@
 mod copy;
 mod fill;
 mod kinds;
+mod piece;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -36,6 +37,9 @@ pub struct Memory {
     /// By which it is known also once it is gone.
     identity: Arc<()>,
     context: Arc<Context>,
+    /// What it is a piece of, to keep that.
+    #[expect(dead_code, reason = "it is kept to be dropped")]
+    whole: Option<Arc<dyn Allocation>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +56,7 @@ enum Held {
 
 impl Memory {
     fn new(context: &Arc<Context>, held: Held, bytes: usize, size: usize) -> Self {
-        Memory { held, bytes, size, identity: Arc::default(), context: Arc::clone(context) }
+        Memory { held, bytes, size, identity: Arc::default(), context: Arc::clone(context), whole: None }
     }
 
     /// Memory with arbitrary contents. Many drivers allocate at first use; having the device touch the memory, and waiting for
@@ -330,7 +334,7 @@ fn touched_buffer(context: &Context, queue: &Queue, size: usize) -> Result<Buffe
 // program aligned what it gave): zeros, what the program gave, or what the driver mapped for the program's own buffer, and it is kept
 // until the buffer is released, which happens when this is dropped or later. Shared memory is so many bytes, aligned by `ALIGN`, and kept
 // as long, and lent memory was mapped at that address, to which each later mapping is held; both have what the driver left there, which
-// is initialised as far as this process can tell: it was not allocated by Rust.
+// is initialised as far as this process can tell: it was not allocated by Rust. A piece is so many bytes of such memory in place, which it keeps.
 unsafe impl Allocation for Memory {
     fn bytes(&self) -> usize {
         self.bytes

@@ -4,7 +4,9 @@
 //! waiting for them, and these run after the group's earlier commands, and everything the group waits for, and before its later
 //! commands. It must not finish, change or release the queue, and its commands may use the memory of the group's accessors only, in
 //! the ways that the accessors allow. A barrier with a list of events makes the group wait for events of the program's own; an event of a
-//! marker there tells the program's other queues when the group has come so far.
+//! marker there tells the program's other queues when the group has come so far. An accessor's memory may be larger than its buffer, whose
+//! bytes are the first; what is behind them is of no meaning. It may be a sub-buffer, of which no other is made
+//! (`RuntimeBuilder::reuse_in_pieces`).
 //!
 //! **Contexts and memory.** A context that the program made becomes one of the runtime's: [`ContextHandle`]. Queues of it are made as
 //! for any other. Memory that the program made in a context of the runtime's, or in such a one, becomes a buffer that stays there:

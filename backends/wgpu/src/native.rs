@@ -7,7 +7,8 @@
 //!
 //! **Memory.** An accessor's memory is a [`wgpu::Buffer`] that shaders, copies, vertices, indices and uniforms may be read from and
 //! shaders and copies may write. Do not destroy it, and do not map it: what is submitted together
-//! with a group that uses it then fails, too. One that the program made, for storage and copies in both
+//! with a group that uses it then fails, too. It may be larger than the runtime's buffer, whose bytes are the first, so bind as many of them as you mean:
+//! what is behind is of no meaning. One that the program made, for storage and copies in both
 //! directions, becomes a buffer of the runtime's that stays there.
 //!
 //! **Devices.** One that the program opened becomes one of the runtime's: [`DeviceHandle`]. Both go on to use it, each by submissions

@@ -40,7 +40,8 @@ impl Queue {
     /// Gives up the memory that a buffer, all of it, has on the queue's device, once all groups have ended that use the buffer when this
     /// is first polled. What is current there alone comes to the host before. A later group gets fresh memory, and brings what it
     /// needs. A [recording](crate::Recording) that was replayed with the memory keeps it from being freed until it is replayed
-    /// again, or is gone. The runtime may keep memory that was given up for a moment, for other buffers ([`Stats::bytes_kept`](crate::Stats)).
+    /// again, or is gone. The runtime may keep memory that was given up for a moment, for other buffers ([`Stats::bytes_kept`](crate::Stats)), and a
+    /// [piece](crate::RuntimeBuilder::reuse_in_pieces) for as long as there are others of the same memory.
     ///
     /// The answer is `false` where nothing was given up: the buffer has no memory of its own there, has to stay there, or groups that
     /// were submitted meanwhile count on it.

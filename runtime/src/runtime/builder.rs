@@ -43,6 +43,7 @@ pub struct RuntimeBuilder {
     handler: Option<Handler>,
     staging: StagingLimits,
     residency: Residency,
+    in_pieces: bool,
     many: Option<usize>,
     hang_timeout: Option<Duration>,
     budget: Option<u64>,
@@ -210,6 +211,30 @@ impl RuntimeBuilder {
     /// ```
     pub fn residency(mut self, residency: Residency) -> Self {
         self.residency = residency;
+        self
+    }
+
+    /// Has the memory on a device that buffers have let go of serve smaller ones in pieces, where the device's driver can divide it, as OpenCL's
+    /// can but for NVIDIA's. Without that what is kept serves buffers that are nearly as large, or half as large at least.
+    ///
+    /// It is for programs whose buffers have ever other sizes and are soon over: far fewer of them have to ask the driver. What has been divided
+    /// is given back only when the last of its pieces is over, so where a few buffers stay for long, a device may hold more than the
+    /// program uses. Where room is counted ([`Residency::Evictable`], [`RuntimeBuilder::device_memory`]) nothing is divided.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().reuse_in_pieces().build();
+    /// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+    /// for len in [1000, 800, 50, 333] {
+    ///     let request = Buffer::<f32>::new(len);
+    ///     queue.submit(|cg| cg.fill(&cg.overwrite(&request), 1.0))?.blocking_wait()?;
+    /// }
+    /// println!("{} buffers had a piece", runtime.stats().allocations_in_pieces);
+    /// # Ok(()) }
+    /// ```
+    pub fn reuse_in_pieces(mut self) -> Self {
+        self.in_pieces = true;
         self
     }
 
@@ -405,6 +430,7 @@ impl RuntimeBuilder {
             watch,
             staging: self.staging,
             residency: self.residency,
+            in_pieces: self.in_pieces,
             many: self.many,
             hang_timeout: self.hang_timeout,
             device_memory: self.device_memory,

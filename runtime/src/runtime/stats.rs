@@ -53,6 +53,8 @@ pub struct Stats {
     pub allocations: u64,
     /// Of these, the ones for which there was memory that other buffers had let go of.
     pub allocations_reused: u64,
+    /// Of these, the ones that were given a piece of what had been a larger buffer's.
+    pub allocations_in_pieces: u64,
     /// Bytes of such memory, of devices and large memory of the host, kept for the next buffers.
     pub bytes_kept: usize,
     /// Allocations that were given up because the program asked for them, or a device had no room.

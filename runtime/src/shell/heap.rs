@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_backend::{Allocation, BackendError, MemoryIndex, Region};
 
 use super::Inner;
-use super::kept::{Kept, rounded};
+use super::kept::{Kept, Others, Taken, rounded};
 use super::loans::Class;
 use super::memory::{KEPT_FROM, Made, Wanted, heap};
 use super::work::zero;
@@ -61,9 +61,8 @@ impl Wanted {
         if clears && !(may_clear && inner.allocator_for(self.object.bytes()).is_some()) {
             return None;
         }
-        let memory = kept.take(class)?;
-        inner.loans.count_reused();
-        inner.loans.lend(&memory, kept, class);
+        let Taken { memory, terms } = kept.take(class, Others::Larger)?;
+        inner.loans.lend_again(&memory, kept, terms);
         if clears {
             zero(&*memory, &Region::line(0, memory.bytes()));
         }

@@ -1,13 +1,17 @@
 //! Devices' memory that buffers have let go of, kept for the next ones: to allocate it takes a driver time, or a thread that may
 //! block, and to free it may make a driver wait for the device.
 //!
-//! No more is kept than was in use of late: what the program has, and what is kept of it, is together never more than the most that it had
-//! at once since the second before the present one. So a program whose groups make and drop buffers of the same sizes comes to allocate
+//! Little more is kept than was in use of late: what the program has, and what is kept of it, is together a sixteenth more at most than the most that
+//! it had at once since the second before the present one. So a program whose groups make and drop buffers of the same sizes comes to allocate
 //! nothing, and one whose load has fallen gives the rest back. Where a device has no room, all that is kept goes first.
 //!
-//! Sizes are rounded up by less than a sixteenth, so that what is nearly as large is the same.
+//! Sizes are rounded up by less than a sixteenth, so that what is nearly as large is the same. Where nothing of a size is kept, a buffer is
+//! given what is up to twice as large, or before that a piece of what is larger, where the memory has [pieces](MemoryInfo::pieces) and the
+//! program wants them. How much may be idle by that is bounded, since it stands in the way of those for whom there is no room.
 
-use std::collections::HashMap;
+mod pieces;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,7 +19,9 @@ use windlass_backend::{Allocation, HostAccess, MemoryInfo};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::Inner;
-use super::loans::{Class, Lender};
+use super::loans::{Class, Lender, Terms};
+pub(in crate::shell) use pieces::Piece;
+use pieces::Pieces;
 
 /// How long the program has to have used less before what is kept goes down: twice this at most.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -30,10 +36,15 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 struct State {
     /// Of each class, with the number of when it came; the latest last. No list is empty.
-    free: HashMap<Class, Vec<(u64, Arc<dyn Allocation>)>>,
+    free: BTreeMap<Class, Vec<(u64, Arc<dyn Allocation>)>>,
     came: u64,
-    /// Bytes that buffers have, and bytes that are kept.
+    /// What is lent in pieces.
+    pieces: Pieces,
+    /// No more of those, since the backend made none.
+    refuses_pieces: bool,
+    /// Bytes that buffers have, those of them that nobody asked for, and bytes that are kept, those between pieces not counted.
     used: usize,
+    surplus: usize,
     bytes: usize,
     /// The most bytes that buffers had in the present period, and in the one before.
     most: [usize; 2],
@@ -42,6 +53,32 @@ struct State {
     /// Nothing is kept any more.
     is_closed: bool,
 }
+
+/// What a buffer may be given if nothing of its own class is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Nothing: where room is counted, that of others is not to be taken in passing.
+    None,
+    Larger,
+    /// Pieces that start at multiples of this, and else what is larger.
+    Pieces(usize),
+}
+
+/// What a buffer is given: kept memory, or a piece of it that is to be made.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) memory: Arc<dyn Allocation>,
+    pub(super) terms: Terms,
+}
+
+/// Of what buffers have, this part may be idle between pieces when one more is made, and this part beyond what was asked for: or so
+/// many bytes, which no device lacks.
+const IDLE_PART: usize = 32;
+const SURPLUS_PART: usize = 64;
+const IDLE_ANYHOW: usize = 128 << 10;
+
+/// Beyond the most that was in use of late, this part of it is kept, so that sizes that differ come to serve each other.
+const SPARE_PART: usize = 16;
 
 /// The size that is allocated for so many bytes: of each power of two there are sixteen.
 pub(super) fn rounded(bytes: usize) -> usize {
@@ -65,11 +102,90 @@ impl State {
         self.most[0] = self.most[0].max(self.used);
     }
 
-    /// Lets go of what has been kept for longest, until no more is there than was in use.
+    /// Memory of a class, the latest of it.
+    fn take(&mut self, class: Class) -> Option<Arc<dyn Allocation>> {
+        let of = self.free.get_mut(&class)?;
+        let (_, memory) = of.pop()?;
+        if of.is_empty() {
+            self.free.remove(&class);
+        }
+        self.bytes -= class.bytes;
+        Some(memory)
+    }
+
+    fn keep(&mut self, class: Class, memory: Arc<dyn Allocation>) {
+        self.came += 1;
+        self.free.entry(class).or_default().push((self.came, memory));
+        self.bytes += class.bytes;
+    }
+
+    /// The smallest class that is kept of those from one size to another.
+    fn class_within(&self, Class { index, bytes }: Class, most: usize) -> Option<Class> {
+        let of = |bytes| Class { index, bytes };
+        self.free.range(of(bytes)..=of(most)).next().map(|(class, _)| *class)
+    }
+
+    /// A piece of what is larger.
+    fn take_piece(&mut self, class: Class, alignment: usize) -> Option<Taken> {
+        let cut = match self.pieces.take(class, alignment) {
+            Some(cut) => cut,
+            None => {
+                let takes = class.bytes.checked_next_multiple_of(alignment)?;
+                let larger = self.class_within(Class { bytes: takes, ..class }, usize::MAX)?;
+                if self.pieces.idle() + (larger.bytes - takes) > (self.used / IDLE_PART).max(IDLE_ANYHOW) {
+                    return None;
+                }
+                let whole = self.take(larger)?;
+                self.pieces.divide((larger, whole), takes)
+            }
+        };
+        Some(Taken { memory: cut.0, terms: Terms { class, surplus: 0, piece: Some(cut.1) } })
+    }
+
+    /// What is larger, as it is.
+    fn take_larger(&mut self, class: Class) -> Option<Taken> {
+        // What has no whole words has to end where its memory does.
+        if !class.bytes.is_multiple_of(4) {
+            return None;
+        }
+        let larger = self.class_within(class, class.bytes.saturating_mul(2))?;
+        let surplus = larger.bytes - class.bytes;
+        if self.surplus + surplus > (self.used / SURPLUS_PART).max(IDLE_ANYHOW) {
+            return None;
+        }
+        let memory = self.take(larger)?;
+        self.surplus += surplus;
+        Some(Taken { memory, terms: Terms { class: larger, surplus, piece: None } })
+    }
+
+    fn take_other(&mut self, class: Class, others: Others) -> Option<Taken> {
+        let piece = match others {
+            Others::None => return None,
+            Others::Pieces(alignment) if !self.refuses_pieces => self.take_piece(class, alignment),
+            Others::Larger | Others::Pieces(_) => None,
+        };
+        piece.or_else(|| self.take_larger(class))
+    }
+
+    /// What was lent is not in use any more. If it was the last piece, the whole is kept again.
+    fn end(&mut self, terms: Terms) {
+        self.used -= terms.class.bytes;
+        self.surplus -= terms.surplus;
+        if let Some((class, whole)) = terms.piece.and_then(|piece| self.pieces.give_back(piece)) {
+            self.keep(class, whole);
+        }
+    }
+
+    fn is_anything_kept(&self) -> bool {
+        self.bytes > 0 || !self.pieces.is_empty()
+    }
+
+    /// Lets go of what has been kept for longest, until little more is there than was in use.
     fn shrink(&mut self) -> Vec<Arc<dyn Allocation>> {
-        let limit = self.most[0].max(self.most[1]);
-        let mut gone = Vec::new();
-        while self.bytes > 0 && self.used + self.bytes > limit {
+        let most = self.most[0].max(self.most[1]);
+        let limit = most.saturating_add(most / SPARE_PART);
+        let mut gone = self.pieces.take_dead();
+        while self.bytes > 0 && self.used + self.pieces.idle() + self.bytes > limit {
             let oldest = self.free.iter_mut().min_by_key(|(_, of)| of[0].0);
             let Some((&class, of)) = oldest else { break };
             gone.push(of.remove(0).1);
@@ -88,7 +204,8 @@ impl State {
 
     fn take_all(&mut self) -> Vec<Arc<dyn Allocation>> {
         self.bytes = 0;
-        self.free.drain().flat_map(|(_, of)| of.into_iter().map(|(_, memory)| memory)).collect()
+        let free = std::mem::take(&mut self.free).into_values().flatten().map(|(_, memory)| memory);
+        free.chain(self.pieces.take_dead()).collect()
     }
 }
 
@@ -102,17 +219,23 @@ impl Kept {
         self.inner.upgrade()
     }
 
-    /// Memory of a class for a buffer, if some is kept. It holds what was there before.
-    pub(super) fn take(&self, class: Class) -> Option<Arc<dyn Allocation>> {
+    /// Memory of a class for a buffer, or what may stand for it, if some is kept. It holds what was there before.
+    pub(super) fn take(&self, class: Class, others: Others) -> Option<Taken> {
         let mut state = lock(&self.state);
-        let of = state.free.get_mut(&class)?;
-        let (_, memory) = of.pop()?;
-        if of.is_empty() {
-            state.free.remove(&class);
-        }
-        state.bytes -= class.bytes;
-        state.lend(class);
-        Some(memory)
+        let taken = match state.take(class) {
+            Some(memory) => Taken { memory, terms: class.into() },
+            None => state.take_other(class, others)?,
+        };
+        state.lend(taken.terms.class);
+        Some(taken)
+    }
+
+    /// The backend has not made a piece, and if that is for good, will not be asked again. Hands out what has to be freed.
+    pub(super) fn was_not_made(&self, terms: Terms, for_good: bool) -> Vec<Arc<dyn Allocation>> {
+        let mut state = lock(&self.state);
+        state.refuses_pieces |= for_good;
+        state.end(terms);
+        state.shrink()
     }
 
     /// A buffer has new memory of a class. Hands out what is no longer kept for it.
@@ -129,13 +252,16 @@ impl Kept {
 
     /// The same for good.
     pub(crate) fn close(&self) -> Vec<Arc<dyn Allocation>> {
-        lock(&self.state).is_closed = true;
-        self.clear()
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        let divided = state.pieces.clear();
+        state.take_all().into_iter().chain(divided).collect()
     }
 
     /// How many bytes are kept.
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.state).bytes
+        let state = lock(&self.state);
+        state.bytes + state.pieces.idle()
     }
 
     /// The end of a period; says whether there is a next one.
@@ -145,7 +271,8 @@ impl Kept {
         let mut state = lock(&self.state);
         // Under the lock: who closes the context finds it either here or with the reaper, which frees it before it closes.
         state.next_period().into_iter().for_each(|memory| inner.reaper.free(memory, &inner));
-        state.is_watched = state.bytes > 0;
+        // What is divided may be whole again, or never, without anybody's coming here.
+        state.is_watched = state.is_anything_kept();
         state.is_watched
     }
 
@@ -175,18 +302,22 @@ impl Kept {
 }
 
 impl Lender for Kept {
-    fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+    fn bring_back(self: Arc<Self>, terms: Terms, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
-        state.used -= class.bytes;
+        state.end(terms);
         if state.is_closed {
             return vec![memory];
         }
-        state.came += 1;
-        let came = state.came;
-        state.free.entry(class).or_default().push((came, memory));
-        state.bytes += class.bytes;
-        let mut gone = state.shrink();
-        let is_new = state.bytes > 0 && !std::mem::replace(&mut state.is_watched, true);
+        // A piece goes: the next one there is hardly the same.
+        let mut gone: Vec<_> = match terms.piece {
+            Some(_) => vec![memory],
+            None => {
+                state.keep(terms.class, memory);
+                Vec::new()
+            }
+        };
+        gone.extend(state.shrink());
+        let is_new = state.is_anything_kept() && !std::mem::replace(&mut state.is_watched, true);
         drop(state);
         if is_new {
             gone.extend(self.watch());
@@ -194,67 +325,16 @@ impl Lender for Kept {
         gone
     }
 
-    fn is_gone(&self, class: Class) {
-        lock(&self.state).used -= class.bytes;
+    fn is_gone(&self, terms: Terms, is_freed: bool) {
+        let mut state = lock(&self.state);
+        if is_freed {
+            return state.end(terms);
+        }
+        state.used -= terms.class.bytes;
+        state.surplus -= terms.surplus;
+        terms.piece.into_iter().for_each(|piece| state.pieces.lose(piece));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use windlass_backend::MemoryIndex;
-
-    use super::*;
-    use crate::shell::memory::heap;
-
-    fn class(bytes: usize) -> Class {
-        Class { index: MemoryIndex::Own(0), bytes }
-    }
-
-    fn made(kept: &Kept, bytes: usize) -> Arc<dyn Allocation> {
-        assert!(kept.lent(class(bytes)).is_empty());
-        heap(bytes).unwrap()
-    }
-
-    #[test]
-    fn sizes_are_rounded_by_less_than_a_sixteenth() {
-        for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, usize::MAX]) {
-            let rounded = rounded(bytes);
-            assert!(rounded >= bytes && rounded - bytes < (bytes / 16).max(64), "{bytes} {rounded}");
-            assert!(bytes.is_multiple_of(4) || rounded == bytes, "{bytes} {rounded}");
-        }
-        assert_eq!(rounded(1 << 20), 1 << 20);
-    }
-
-    /// Seen to fail where what is kept counted alone.
-    #[test]
-    fn no_more_is_kept_than_was_in_use() {
-        let kept = Arc::new(Kept::new(Weak::new()));
-        let [a, b, c] = [100, 200, 300].map(|bytes| made(&kept, bytes));
-        lock(&kept.state).is_watched = true;
-        assert!(kept.clone().bring_back(class(100), a).is_empty());
-        assert!(kept.clone().bring_back(class(200), b).is_empty());
-        assert_eq!(kept.bytes(), 300);
-        // Another size: the program has 400 more than it has let go of, so the oldest goes.
-        let gone = kept.lent(class(100 + 1));
-        assert_eq!(gone.iter().map(|memory| memory.bytes()).collect::<Vec<_>>(), [100, 200]);
-        let again = made(&kept, 150);
-        assert!(kept.clone().bring_back(class(150), again).is_empty());
-        assert!(kept.take(class(150)).is_some() && kept.take(class(150)).is_none());
-        drop(c);
-    }
-
-    /// Seen to fail where a period began with what the one before had.
-    #[test]
-    fn what_is_not_used_any_more_goes() {
-        let kept = Arc::new(Kept::new(Weak::new()));
-        let [a, b] = [1000, 1000].map(|bytes| made(&kept, bytes));
-        lock(&kept.state).is_watched = true;
-        assert!(kept.clone().bring_back(class(1000), a).is_empty());
-        assert!(lock(&kept.state).next_period().is_empty(), "it was in use a moment ago");
-        assert_eq!(kept.bytes(), 1000);
-        assert_eq!(lock(&kept.state).next_period().len(), 1);
-        assert_eq!(kept.bytes(), 0);
-        assert!(kept.clone().bring_back(class(1000), b).is_empty());
-        assert_eq!(kept.close().len(), 1);
-    }
-}
+mod tests;

@@ -7,29 +7,53 @@ use windlass_backend::{Allocation, MemoryIndex};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::last::is_last;
 
+use super::kept::Piece;
+
 /// Memory that may stand for other memory of its class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Class {
     /// Which of its context's memories.
     pub(super) index: MemoryIndex,
     pub(super) bytes: usize,
 }
 
+/// As what memory is lent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) class: Class,
+    /// Bytes of it that its buffer does not ask for.
+    pub(super) surplus: usize,
+    /// Which piece it is, if it is one of other memory.
+    pub(super) piece: Option<Piece>,
+}
+
+impl From<Class> for Terms {
+    fn from(class: Class) -> Self {
+        Terms { class, surplus: 0, piece: None }
+    }
+}
+
 /// Who keeps memory for the next buffer.
 pub(super) trait Lender: std::fmt::Debug + Send + Sync {
     /// Takes memory that is no longer in use, and hands out what has to be freed for it.
-    fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>>;
+    fn bring_back(self: Arc<Self>, terms: Terms, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>>;
 
-    /// Memory of a class will not come back.
-    fn is_gone(&self, class: Class);
+    /// Memory will not come back that was lent like this: it has been freed, or somebody may use it for as long as anybody likes.
+    fn is_gone(&self, terms: Terms, is_freed: bool);
 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
     lent: Mutex<HashMap<usize, Loan>>,
-    /// How many buffers were given memory that another one had let go of.
-    reused: Mutex<u64>,
+    reused: Mutex<Reused>,
+}
+
+/// How many buffers were given memory that another one had let go of, and how many of them a piece of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reused {
+    pub(crate) all: u64,
+    pub(crate) in_pieces: u64,
 }
 
 /// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
@@ -37,23 +61,33 @@ pub(crate) struct Loans {
 struct Loan {
     memory: Weak<dyn Allocation>,
     lender: Weak<dyn Lender>,
-    class: Class,
+    terms: Terms,
 }
 
 impl Loan {
-    fn end(&self) {
+    fn end(&self, is_freed: bool) {
         if let Some(lender) = self.lender.upgrade() {
-            lender.is_gone(self.class);
+            lender.is_gone(self.terms, is_freed);
         }
     }
 }
 
 impl Loans {
-    pub(super) fn count_reused(&self) {
-        *lock(&self.reused) += 1;
+    /// Lends what another buffer has let go of.
+    pub(super) fn lend_again<L: Lender + 'static>(
+        &self,
+        memory: &Arc<dyn Allocation>,
+        lender: &Arc<L>,
+        terms: Terms,
+    ) {
+        let mut reused = lock(&self.reused);
+        reused.all += 1;
+        reused.in_pieces += u64::from(terms.piece.is_some());
+        drop(reused);
+        self.lend(memory, lender, terms);
     }
 
-    pub(crate) fn reused(&self) -> u64 {
+    pub(crate) fn reused(&self) -> Reused {
         *lock(&self.reused)
     }
 
@@ -61,27 +95,41 @@ impl Loans {
         &self,
         memory: &Arc<dyn Allocation>,
         lender: &Arc<L>,
-        class: Class,
+        terms: impl Into<Terms>,
     ) {
         let lender: Weak<dyn Lender> = Arc::<L>::downgrade(lender);
-        let entry = Loan { memory: Arc::downgrade(memory), lender, class };
+        let entry = Loan { memory: Arc::downgrade(memory), lender, terms: terms.into() };
         let mut lent = lock(&self.lent);
         if lent.len() == lent.capacity() {
-            lent.retain(|_, entry| {
-                let is_there = entry.memory.strong_count() > 0;
-                if !is_there {
-                    entry.end();
-                }
-                is_there
-            });
+            Self::end_freed(&mut lent);
         }
         lent.insert(address(memory), entry);
+    }
+
+    /// Says so of what was freed without having come back: where there is no room, what it was a piece of may be whole again.
+    pub(super) fn look_for_freed(&self) {
+        Self::end_freed(&mut lock(&self.lent));
+    }
+
+    fn end_freed(lent: &mut HashMap<usize, Loan>) {
+        lent.retain(|_, entry| {
+            let is_there = entry.memory.strong_count() > 0;
+            if !is_there {
+                entry.end(true);
+            }
+            is_there
+        });
+    }
+
+    /// Whether memory is a piece of other memory.
+    pub(super) fn is_piece(&self, memory: &Arc<dyn Allocation>) -> bool {
+        lock(&self.lent).get(&address(memory)).is_some_and(|loan| loan.terms.piece.is_some())
     }
 
     /// Memory is not to go back: native code of the program's has seen it, and the program may have kept it.
     pub(super) fn forget(&self, memory: &Arc<dyn Allocation>) {
         let lent = lock(&self.lent).remove(&address(memory));
-        lent.iter().for_each(Loan::end);
+        lent.iter().for_each(|loan| loan.end(false));
     }
 
     /// Takes memory that is let go of, and hands back what is to be freed. A recorded sequence, which keeps what it uses,
@@ -93,8 +141,8 @@ impl Loans {
             return vec![memory];
         }
         let lent = lock(&self.lent).remove(&address(&memory));
-        match lent.and_then(|entry| Some((entry.lender.upgrade()?, entry.class))) {
-            Some((lender, class)) => lender.bring_back(class, memory),
+        match lent.and_then(|entry| Some((entry.lender.upgrade()?, entry.terms))) {
+            Some((lender, terms)) => lender.bring_back(terms, memory),
             None => vec![memory],
         }
     }
@@ -113,13 +161,13 @@ mod tests {
     struct Shelf(Mutex<Vec<usize>>);
 
     impl Lender for Shelf {
-        fn bring_back(self: Arc<Self>, class: Class, _: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
-            lock(&self.0).push(class.bytes);
+        fn bring_back(self: Arc<Self>, terms: Terms, _: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+            lock(&self.0).push(terms.class.bytes);
             Vec::new()
         }
 
-        fn is_gone(&self, class: Class) {
-            lock(&self.0).push(1000 + class.bytes);
+        fn is_gone(&self, terms: Terms, _: bool) {
+            lock(&self.0).push(1000 + terms.class.bytes);
         }
     }
 

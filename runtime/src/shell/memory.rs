@@ -11,8 +11,9 @@ use windlass_sync::panics::catch;
 use super::waking::catch_native;
 
 use super::feed::region_of;
-use super::kept::rounded;
-use super::loans::{Class, Loans};
+use super::kept::{Others, Taken, rounded};
+use super::loans::Class;
+use super::room::Residency;
 use super::waking::{catch_foreign, tell};
 use super::work::zero;
 use super::{Effects, Inner, LaneShell, MemoryShell, Signal, State, close, pinned};
@@ -137,6 +138,7 @@ pub(crate) fn make_with_room(
     if !is_out_of_memory(&made) {
         return made;
     }
+    inner.loans.look_for_freed();
     // Another context may be of the same device: who is patient waits for the reaper.
     let others = inner.enter_without_native_calls(|state, _| state.kept());
     let kept = owner.kept.as_ref().and_then(Weak::upgrade).map(|kept| kept.clear());
@@ -154,7 +156,7 @@ pub(super) fn is_out_of_memory(made: &Made) -> bool {
 impl Wanted {
     pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Arc<Inner>) -> Made {
         match (&self.owner, &self.pinned) {
-            (Some(owner), _) => match self.take_kept(owner, &inner.loans) {
+            (Some(owner), _) => match self.take_kept(owner, inner, true) {
                 Some(memory) => Ok(memory),
                 None => self.make_new(owner, inner, &mut |object| {
                     make_with_room(owner, inner, (self.memory, object), made.take())
@@ -188,13 +190,39 @@ impl Wanted {
         }
     }
 
-    /// Memory that another buffer has let go of.
-    fn take_kept(&self, owner: &MemoryShell, loans: &Loans) -> Option<Arc<dyn Allocation>> {
+    /// Memory that another buffer has let go of, or a piece of some, where the backend may be called to make it.
+    fn take_kept(&self, owner: &MemoryShell, inner: &Inner, may_call: bool) -> Option<Arc<dyn Allocation>> {
         let (class, kept) = (self.class(owner)?, owner.kept.as_ref()?.upgrade()?);
-        let memory = kept.take(class)?;
-        loans.count_reused();
-        loans.lend(&memory, &kept, class);
+        let Taken { mut memory, terms } = kept.take(class, self.others(owner, inner, may_call))?;
+        if let Some(piece) = terms.piece {
+            match catch_native(|| owner.context.piece(&memory, piece.at, class.bytes)) {
+                Ok(made) => memory = made,
+                Err(error) => {
+                    // What is lost, or has no room just now, says nothing of pieces.
+                    let for_good = !matches!(error, BackendError::Lost(_) | BackendError::OutOfMemory { .. });
+                    if for_good {
+                        tracing::warn!(%error, "memory that is kept is not divided any more");
+                    }
+                    let gone = kept.was_not_made(terms, for_good);
+                    gone.into_iter().chain([memory]).for_each(|gone| inner.reaper.free(gone, inner));
+                    return None;
+                }
+            }
+        }
+        inner.loans.lend_again(&memory, &kept, terms);
         Some(memory)
+    }
+
+    /// What it may be given if nothing of its class is kept. Where a device gives the program no more than so much, or what lacks room is
+    /// given that of others, what fits is counted in bytes, none of which may be idle.
+    fn others(&self, owner: &MemoryShell, inner: &Inner, may_call: bool) -> Others {
+        if inner.device_memory.is_some() || inner.residency == Residency::Evictable {
+            return Others::None;
+        }
+        match owner.info.and_then(|info| info.pieces).filter(|_| may_call && inner.in_pieces) {
+            Some(alignment) => Others::Pieces(alignment.max(1)),
+            None => Others::Larger,
+        }
     }
 
     /// Memory that nobody has had, which is noted where it is to be kept when it is let go of.
@@ -222,7 +250,7 @@ impl Wanted {
     fn try_here(&self, native_elsewhere: bool, inner: &Arc<Inner>) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned) {
             (Some(owner), _) => {
-                if let Some(memory) = self.take_kept(owner, &inner.loans) {
+                if let Some(memory) = self.take_kept(owner, inner, !native_elsewhere) {
                     return Some((Ok(memory), true));
                 }
                 let asks = inner.allocator_in(Some(owner), self.object.bytes()).is_some();
@@ -292,7 +320,10 @@ impl Inner {
     ) -> Result<Arc<dyn Allocation>, Cause> {
         let error = match made {
             Ok(allocation) => {
-                self.in_use.made(memory, &allocation);
+                // A piece is a part of what has been counted.
+                if owner.is_none() || !self.in_pieces || !self.loans.is_piece(&allocation) {
+                    self.in_use.made(memory, &allocation);
+                }
                 return Ok(allocation);
             }
             Err(error) => error,

@@ -13,7 +13,7 @@ use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::last::is_last;
 
 use super::Signal;
-use super::loans::{Class, Lender};
+use super::loans::{Lender, Terms};
 
 /// How much staging memory a context has, and in what pieces.
 #[derive(Clone, Copy, Debug)]
@@ -189,10 +189,10 @@ impl Pool {
 
 /// Memory that was taken away, or was never here.
 impl Lender for Pool {
-    fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
-        lock(&self.state).count.bytes += class.bytes;
-        self.keep(class.bytes, memory)
+    fn bring_back(self: Arc<Self>, terms: Terms, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        lock(&self.state).count.bytes += terms.class.bytes;
+        self.keep(terms.class.bytes, memory)
     }
 
-    fn is_gone(&self, _: Class) {}
+    fn is_gone(&self, _: Terms, _: bool) {}
 }

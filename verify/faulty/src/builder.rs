@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) imports: Option<usize>,
     /// What buffers let go of is kept for the next ones.
     pub(crate) keeps_freed: bool,
+    /// The alignment of pieces that are made of that.
+    pub(crate) pieces: Option<usize>,
     /// Devices' own memory holds images.
     pub(crate) images: bool,
     /// Devices' own memory is allocated in order with what they do.
@@ -93,6 +95,7 @@ impl Default for FaultyBuilder {
             reaches: Vec::new(),
             imports: None,
             keeps_freed: false,
+            pieces: None,
             images: false,
             stream_ordered: false,
             aspects: Vec::new(),
@@ -171,6 +174,12 @@ impl FaultyBuilder {
     pub fn keeps_freed(mut self) -> Self {
         self.config.keeps_freed = true;
         self
+    }
+
+    /// The same, and pieces of it are lent, which start at multiples of so many bytes.
+    pub fn keeps_in_pieces(mut self, alignment: usize) -> Self {
+        self.config.pieces = Some(alignment);
+        self.keeps_freed()
     }
 
     /// Memory out of the host's reach holds images, with gaps between their rows.
@@ -348,6 +357,7 @@ impl Config {
             let mut add = |host| {
                 let memory = self.memory().host(host).bytes(Some(self.memory_bytes));
                 let memory = if self.keeps_freed { memory.kept() } else { memory };
+                let memory = self.pieces.map_or(memory, |alignment| memory.pieces(alignment));
                 let holds_images = self.images && host == HostAccess::None;
                 memories.push(if holds_images { memory.images(IMAGES) } else { memory });
                 MemoryIndex::Own(memories.len() as u32 - 1)

@@ -206,6 +206,21 @@ unsafe impl Context for FaultyContext {
         Ok(Arc::new(FaultyMemory::import(host, kind, &self.shared)?))
     }
 
+    fn piece(
+        &self,
+        whole: &Arc<dyn Allocation>,
+        at: usize,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        if let Some(why) = self.shared.lock().contexts[self.at].lost.clone() {
+            return Err(BackendError::Lost(why));
+        }
+        match FaultyMemory::piece(whole, at, bytes) {
+            Ok(piece) => Ok(Arc::new(piece)),
+            Err(wrong) => self.shared.breach(wrong),
+        }
+    }
+
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.room(bytes, true)?;
         let panics = self.shared.lock().script.panics_now(Call::AllocateStaging);

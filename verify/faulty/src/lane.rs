@@ -118,7 +118,11 @@ impl FaultyLane {
             Err(Refused::Error(error)) => return Err(error),
             Err(Refused::Breach(what)) => self.shared.breach(what),
         };
-        uses.iter().for_each(|block| block.hold());
+        for block in &uses {
+            if let Err(what) = block.hold() {
+                self.shared.breach(what);
+            }
+        }
         let mut machine = self.shared.lock();
         let eager = self.shared.is_eager(&machine);
         let elsewhere =

@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_backend::{Allocation, BackendError, HostAccess, HostMemory, ImageShape};
 
@@ -24,11 +25,20 @@ pub(crate) struct Block {
     spoilt: bool,
     /// Groups that use it, fed and not reported.
     used: AtomicUsize,
+    /// It has been divided, and which pieces of it are used, each as often as by a group.
+    is_divided: AtomicBool,
+    pieces_used: Mutex<Vec<(usize, Range<usize>)>>,
 }
 
 enum Bytes {
     Own(HostMemory),
     Imported(Arc<dyn Allocation>),
+    /// So many bytes of other memory of a context, from a place on.
+    Piece {
+        whole: Arc<dyn Allocation>,
+        at: usize,
+        bytes: usize,
+    },
 }
 
 impl Bytes {
@@ -36,6 +46,11 @@ impl Bytes {
         match self {
             Bytes::Own(memory) => memory.host_ptr(),
             Bytes::Imported(memory) => memory.host_ptr(),
+            Bytes::Piece { whole, at, .. } => {
+                let start = of_context(&**whole)?.block.start()?;
+                // SAFETY: `FaultyMemory::piece` has looked that it lies inside.
+                Some(unsafe { start.add(*at) })
+            }
         }
     }
 
@@ -43,6 +58,7 @@ impl Bytes {
         match self {
             Bytes::Own(memory) => memory.bytes(),
             Bytes::Imported(memory) => memory.bytes(),
+            Bytes::Piece { bytes, .. } => *bytes,
         }
     }
 
@@ -106,13 +122,46 @@ impl Block {
         self.is_there.load(Ordering::Acquire)
     }
 
-    pub(crate) fn hold(&self) {
+    /// By which it is told from others that are there.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Where it is in what has been divided, if it has.
+    fn in_whole(&self) -> Option<(&Block, Range<usize>)> {
+        let (whole, range) = match &self.memory {
+            Bytes::Piece { whole, at, bytes } => (&*of_context(&**whole)?.block, *at..at + bytes),
+            Bytes::Own(_) | Bytes::Imported(_) => (self, 0..self.memory.len()),
+        };
+        whole.is_divided.load(Ordering::Relaxed).then_some((whole, range))
+    }
+
+    /// A group is about to use it. What of its bytes is in use elsewhere is said: of a piece another, or the whole.
+    pub(crate) fn hold(&self) -> Result<(), String> {
         self.used.fetch_add(1, Ordering::Relaxed);
+        let Some((whole, range)) = self.in_whole() else { return Ok(()) };
+        let mut used = lock(&whole.pieces_used);
+        let (me, overlaps) =
+            (self.address(), |of: &Range<usize>| of.start < range.end && range.start < of.end);
+        let other = used.iter().find(|(who, of)| *who != me && overlaps(of));
+        let wrong =
+            other.map(|(_, other)| format!("bytes {range:?} of memory are used while {other:?} of it are"));
+        used.push((me, range));
+        wrong.map_or(Ok(()), Err)
     }
 
     pub(crate) fn release(&self) {
         self.used.fetch_sub(1, Ordering::Relaxed);
+        let Some((whole, _)) = self.in_whole() else { return };
+        let mut used = lock(&whole.pieces_used);
+        if let Some(at) = used.iter().position(|(who, _)| *who == self.address()) {
+            used.swap_remove(at);
+        }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What fresh memory holds, staging and such as is not said to be zeroed: nobody may rely on zeros there.
@@ -187,8 +236,31 @@ impl FaultyMemory {
         Ok(Self::with(memory, view, kind, shared))
     }
 
+    /// So many bytes of an allocation, from `at` on. What is wrong with that is said.
+    pub(crate) fn piece(whole: &Arc<dyn Allocation>, at: usize, bytes: usize) -> Result<Self, String> {
+        let Some(of) = of_context(&**whole).filter(|of| matches!(of.kind.owner, Owner::Context(_))) else {
+            return Err("a piece of memory that is no context's".into());
+        };
+        let is_inside = at.checked_add(bytes).is_some_and(|end| end <= of.bytes());
+        if !is_inside || of.is_piece() || of.block.view.is_some() || of.kind.image.is_some() {
+            return Err(format!("{bytes} bytes from {at} on of {whole:?} are no piece"));
+        }
+        if of.block.used.load(Ordering::Relaxed) > 0 {
+            return Err("a piece of memory that a group uses".into());
+        }
+        of.block.is_divided.store(true, Ordering::Relaxed);
+        let kind = Kind { spoilt: false, is_ordered: false, ..of.kind };
+        Ok(Self::with(Bytes::Piece { whole: whole.clone(), at, bytes }, None, kind, &of.shared))
+    }
+
+    /// Whether it is a piece of other memory.
+    fn is_piece(&self) -> bool {
+        matches!(self.block.memory, Bytes::Piece { .. })
+    }
+
     fn with(memory: Bytes, view: Option<Bytes>, kind: Kind, shared: &Arc<Shared>) -> Self {
         let (bytes, Kind { owner, spoilt, is_ordered, .. }) = (memory.len(), kind);
+        let is_piece = matches!(memory, Bytes::Piece { .. });
         let block = Arc::new(Block {
             memory,
             view,
@@ -196,13 +268,15 @@ impl FaultyMemory {
             is_there: AtomicBool::new(false),
             spoilt,
             used: AtomicUsize::new(0),
+            is_divided: AtomicBool::new(false),
+            pieces_used: Mutex::default(),
         });
         if !is_ordered {
             block.arrive();
         }
         let mut machine = shared.lock();
         let audit = &mut machine.audit;
-        audit.bytes += bytes;
+        audit.bytes += if is_piece { 0 } else { bytes };
         audit.staging_bytes += if owner.is_of_staging() { bytes } else { 0 };
         *owner.count(audit) += 1;
         if is_ordered {
@@ -226,16 +300,19 @@ impl Owner {
     }
 }
 
+/// What of this backend an allocation is.
+fn of_context(memory: &dyn Allocation) -> Option<&FaultyMemory> {
+    (memory as &dyn Any).downcast_ref()
+}
+
 /// Whether memory is neither a context's own nor its staging, nor another context's.
 pub(crate) fn is_foreign(memory: &dyn Allocation, context: usize) -> bool {
-    let own = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
-    own.is_none_or(|own| matches!(own.kind.owner, Owner::StagingOf(of) if of != context))
+    of_context(memory).is_none_or(|own| matches!(own.kind.owner, Owner::StagingOf(of) if of != context))
 }
 
 /// Whether memory is that of another context.
 pub(crate) fn is_of_peer(memory: &dyn Allocation, context: usize) -> bool {
-    let own = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
-    own.is_some_and(|own| matches!(own.kind.owner, Owner::Context(of) if of != context))
+    of_context(memory).is_some_and(|own| matches!(own.kind.owner, Owner::Context(of) if of != context))
 }
 
 // SAFETY: the block's memory, and the host's view of it, have so many initialised bytes at their addresses as long as this lives.
@@ -275,7 +352,7 @@ impl Drop for FaultyMemory {
             machine.may_block();
         }
         let (bytes, audit) = (self.block.memory.len(), &mut machine.audit);
-        audit.bytes -= bytes;
+        audit.bytes -= if self.is_piece() { 0 } else { bytes };
         audit.staging_bytes -= if self.kind.owner.is_of_staging() { bytes } else { 0 };
         *self.kind.owner.count(audit) -= 1;
         drop(machine);

@@ -9,7 +9,8 @@ use windlass_backend::{
     Aspect, BackendError, Contents, DeviceInfo, DeviceKind, HostAccess, MemoryIndex, MemoryInfo, MemoryKind,
 };
 
-use super::{Memory, is_seen};
+use super::{ALIGN, Memory, is_seen, piece};
+use crate::driver::Driver;
 use crate::sys::{Context, Queue};
 
 /// The alignment of address and size of the program's memory that devices work on in place: that of the longest elements that kernels in
@@ -38,15 +39,17 @@ pub(crate) struct Memories {
     /// There is shared memory, of which, if it is `true`, the host may use some while kernels use others.
     pub(crate) shared: Option<bool>,
     has_host: bool,
+    /// Where pieces of the devices' own memory may start, if it has such.
+    pieces: Option<usize>,
 }
 
 impl Memories {
-    /// Tries what the driver has. Processors work on host memory where it is, if they do and nobody wants `copies`.
+    /// Tries what the driver has, but for what it is known to get wrong. Processors work on host memory where it is, if they do and nobody wants `copies`.
     pub(crate) fn find(
         native: &Arc<Context>,
         service: &[Arc<Queue>],
         devices: &[DeviceInfo],
-        copies: bool,
+        (driver, copies): (Driver, bool),
     ) -> Self {
         let nobody = Arc::<OnceLock<()>>::default();
         let all = |make: &dyn Fn(usize) -> Result<Memory, BackendError>| {
@@ -61,7 +64,19 @@ impl Memories {
         let fine = !copies && has(Aspect::FineMemory);
         let shares = has(Aspect::Pointers) && all(&|bytes| Memory::shared(native, fine, &nobody, bytes));
         let has_host = in_place || all(&|bytes| Memory::lent(native, &service[0], bytes));
-        Memories { devices: devices.len(), in_place, imports, shared: shares.then_some(fine), has_host }
+        let alignment = devices.iter().filter_map(|device| device.details.alignment).max();
+        let alignment = alignment.unwrap_or(ALIGN).max(ALIGN);
+        let are_seen = |queue: &Arc<Queue>| piece::are_seen(native, queue, alignment, in_place);
+        let seen = driver.divides && service.iter().all(are_seen);
+        let pieces = seen.then_some(alignment);
+        Memories {
+            devices: devices.len(),
+            in_place,
+            imports,
+            shared: shares.then_some(fine),
+            has_host,
+            pieces,
+        }
     }
 
     fn kinds(self) -> impl Iterator<Item = Kind> {
@@ -87,9 +102,10 @@ impl Memories {
     pub(crate) fn infos(self) -> Vec<MemoryInfo> {
         let in_place = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed).kept();
         let in_place = if self.imports { in_place.imports(IMPORTED) } else { in_place };
+        let divided = |info: MemoryInfo| self.pieces.map_or(info, |alignment| info.pieces(alignment));
         let info = |kind| match kind {
-            Kind::Own(_) if self.in_place => in_place,
-            Kind::Own(_) => MemoryInfo::new().kept(),
+            Kind::Own(_) if self.in_place => divided(in_place),
+            Kind::Own(_) => divided(MemoryInfo::new().kept()),
             Kind::Shared => {
                 let fine = self.shared == Some(true);
                 let host = if fine { HostAccess::Coherent } else { HostAccess::Mapped };

@@ -19,9 +19,10 @@ use opencl3::kernel::{
     create_kernel, get_kernel_data, get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
-    CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_HOST_PTR, CL_MEM_OBJECT_BUFFER, CL_MEM_READ_WRITE,
-    CL_MEM_SIZE, CL_MEM_TYPE, CL_MEM_USE_HOST_PTR, create_buffer, get_mem_object_info, release_mem_object,
-    retain_mem_object, set_mem_object_destructor_callback,
+    CL_BUFFER_CREATE_TYPE_REGION, CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_HOST_PTR,
+    CL_MEM_OBJECT_BUFFER, CL_MEM_READ_WRITE, CL_MEM_SIZE, CL_MEM_TYPE, CL_MEM_USE_HOST_PTR, create_buffer,
+    create_sub_buffer, get_mem_object_info, release_mem_object, retain_mem_object,
+    set_mem_object_destructor_callback,
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
@@ -29,8 +30,8 @@ use opencl3::program::{
     get_program_build_data, get_program_info, release_program,
 };
 use opencl3::types::{
-    cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event, cl_int,
-    cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
+    cl_buffer_region, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties,
+    cl_event, cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
 use windlass_sync::{forked, process_exit};
@@ -220,6 +221,16 @@ impl Buffer {
         Ok(Buffer(raw.cast()))
     }
 
+    /// A buffer of its own over so many bytes of this one, which is no such piece itself. It keeps this one alive.
+    pub(crate) fn piece(&self, at: usize, bytes: usize) -> Result<Buffer> {
+        let region = cl_buffer_region { origin: at, size: bytes };
+        let region = (&raw const region).cast();
+        // SAFETY: the buffer is live, and the region, which the driver checks and copies, outlives the call. No flags: it has those of the
+        // whole.
+        let buffer = unsafe { create_sub_buffer(self.0, 0, CL_BUFFER_CREATE_TYPE_REGION, region) };
+        named("clCreateSubBuffer", buffer).map(Buffer)
+    }
+
     /// Its size in bytes, if it is linear memory of this context.
     pub(crate) fn size_in(&self, context: &Context) -> Result<Option<usize>> {
         // opencl3 gives these answers as the numbers that they are, whatever the driver does, so no conversion panics.
@@ -340,6 +351,17 @@ impl Kernel {
 pub(crate) struct Mapped {
     pub(crate) address: NonNull<u8>,
     pub(crate) buffer: Buffer,
+}
+
+impl Mapped {
+    /// The same from `at` on, as a buffer of its own, which is a piece of this one.
+    ///
+    /// # Safety
+    /// `at` lies inside, and the buffer is the piece of this one's that begins there.
+    pub(crate) unsafe fn piece(&self, buffer: Buffer, at: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Mapped { address: unsafe { self.address.add(at) }, buffer }
+    }
 }
 
 // SAFETY: the address belongs to the buffer, which any thread may use; each dereference is argued where it is made.
