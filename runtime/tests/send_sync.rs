@@ -142,6 +142,10 @@ table! {
     BackendError: send sync unpin;
     BackendId: send sync unpin;
     DeviceInfo: send sync unpin;
+    Details: send sync unpin;
+    Cache: send sync unpin;
+    VectorWidths: send sync unpin;
+    Floats: send sync unpin;
     DeviceKind: send sync unpin;
     Unavailable: send sync unpin;
 }
