@@ -209,7 +209,7 @@ fn come_and_go(queue: &Queue, seed: u64, turns: u32) -> [u64; 3] {
     ]
 }
 
-/// Seen to fail where each piece began where the whole does.
+/// On all drivers, and on the host.
 #[test]
 fn buffers_of_all_sizes_share_what_is_kept() {
     let host = Queue::blocking_on(Device::host()).unwrap();
@@ -233,8 +233,7 @@ fn buffers_of_all_sizes_share_what_is_kept() {
     }
 }
 
-/// The same on devices that say it if pieces are used which have bytes in common, or what they are of. Seen to fail where the gap that a
-/// piece left was joined to one that it does not touch.
+/// The same on devices that say it if pieces are used which have bytes in common, or what they are of.
 #[test]
 fn pieces_of_scripted_memory_are_nobody_elses() {
     let faulty = Faulty::builder().device(Memory::Own).auto().keeps_in_pieces(256).build();

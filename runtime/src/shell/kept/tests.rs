@@ -69,8 +69,7 @@ fn what_is_not_used_any_more_goes() {
     assert_eq!(kept.close().len(), 1);
 }
 
-/// Seen to fail where what is more than twice as large was given, where a size without whole words was given more, and where the
-/// surplus was not bounded.
+/// Seen to fail where a size without whole words was given more, and where the surplus was not bounded.
 #[test]
 fn what_is_larger_serves_too() {
     let kept = kept();
