@@ -218,6 +218,10 @@ pub struct Engine<S: Shell> {
     arriving_slots: Vec<(RootId, MemoryId)>,
     /// Roots for which there was no room where they were asked for.
     lacking: Vec<swap::Lacking>,
+    /// Host memory for what is swapped out while the heap's is used, once any is.
+    aside: Option<MemoryId>,
+    /// Roots that have something there, each with where that is from, until the last step there or back has ended.
+    aside_slots: Vec<(RootId, MemoryId)>,
     /// Who uses which root where, while there is a lack of room.
     lines: Option<Box<swap::Lines>>,
     /// A spare list for the predecessors of the node that is being planned.
@@ -274,6 +278,8 @@ impl<S: Shell> Engine<S> {
             swaps: HashMap::new(),
             closing_slots: Vec::new(),
             leaving_slots: Vec::new(),
+            aside: None,
+            aside_slots: Vec::new(),
             arriving_slots: Vec::new(),
             lacking: Vec::new(),
             lines: None,

@@ -14,6 +14,7 @@
 //! touches it until they are over.
 
 mod ahead;
+mod aside;
 mod copies;
 mod keep;
 mod lines;
@@ -55,6 +56,9 @@ pub(super) struct Swap<S: Shell> {
     failed: Option<S::Cause>,
     /// The memory is in a lost context, and counted there.
     is_lost: bool,
+    /// What is there may go [aside](aside), and not into the heap; and whether it has.
+    may_go_aside: bool,
+    is_aside: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +102,7 @@ impl<S: Shell> Engine<S> {
         let slots = &mut self.roots[root].slots;
         let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { return Room::None };
         let Slot::Ready(allocation) = slots.swap_remove(at).1 else { return Room::None };
+        let may_go_aside = !self.may_go_by_heap(root, memory, &users);
         let (waiting, left, first_steps) = self.hold_users(root, memory);
         let swap = Swap {
             memory: Some(allocation),
@@ -107,6 +112,8 @@ impl<S: Shell> Engine<S> {
             back: SmallVec::new(),
             failed: None,
             is_lost: false,
+            may_go_aside,
+            is_aside: false,
         };
         self.roots[root].slots.push((memory, Slot::Swapped(Box::new(swap))));
         self.slot_has_changed(root, memory);
@@ -130,10 +137,14 @@ impl<S: Shell> Engine<S> {
         if swap.left > 0 {
             return;
         }
-        let is_there = swap.memory.is_some();
+        let (is_there, may_go_aside) = (swap.memory.is_some(), swap.may_go_aside);
         self.closing_slots.retain(|of| *of != (root, memory));
         let users = self.users_of(root, memory);
-        match users.next.filter(|_| is_there && self.may_leave(root, memory, &users)) {
+        // What was to go by way of the heap, and cannot now, is worth two copies to nobody.
+        let may_leave = is_there
+            && self.may_leave(root, memory, &users)
+            && (may_go_aside && !self.has_aside(root) || self.may_go_by_heap(root, memory, &users));
+        match users.next.filter(|_| may_leave) {
             Some(next) => self.leave(root, memory, next, turn),
             // Somebody has come meanwhile who wants it elsewhere, or nobody wants it here any more, or it is lost.
             None => self.let_users_go(root, memory, turn),
@@ -149,6 +160,11 @@ impl<S: Shell> Engine<S> {
         (submitted, replaces): (u64, bool),
         turn: &mut Turn<S>,
     ) {
+        // Whose data is replaced next leaves nothing behind, and takes nothing from the heap.
+        if !replaces && self.must_go_aside(root, memory) {
+            let [out, back] = self.leave_aside(root, memory, submitted, turn);
+            return self.leaves_by(root, memory, (out, back, true), turn);
+        }
         let cargo = self.cargo(root, memory, replaces);
         let out = self.move_all(root, (memory, HEAP), &cargo.out, turn);
         self.note_what_the_heap_has(root, memory, &cargo.out);
@@ -158,10 +174,22 @@ impl<S: Shell> Engine<S> {
             cargo.cleared.iter().filter_map(|bounds| self.clear_swapped(root, memory, *bounds, turn)),
         );
         self.submitted = before;
+        self.leaves_by(root, memory, (out, back, false), turn);
+    }
+
+    /// The steps there and back have been planned.
+    fn leaves_by(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        (out, back, is_aside): (Steps, Steps, bool),
+        turn: &mut Turn<S>,
+    ) {
         let last_steps = out.iter().chain(&back).map(|(_, last)| *last);
         self.swaps.extend(last_steps.map(|last| (last, (root, memory))));
         let Some(swap) = self.swap_mut(root, memory) else { return };
         swap.phase = Phase::Leaving;
+        swap.is_aside = is_aside;
         swap.left = out.len() as u32;
         swap.back = back.into_iter().map(|(first, _)| first).collect();
         match out.is_empty() {
@@ -344,8 +372,13 @@ impl<S: Shell> Engine<S> {
     fn out_ended(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
         self.leaving_slots.retain(|of| *of != (root, memory));
         let Some(swap) = self.swap_mut(root, memory) else { return };
+        let is_aside = swap.is_aside;
         let Some(cause) = swap.failed.take() else { return self.goes_away(root, memory, turn) };
+        if is_aside {
+            return self.stays_after_all(root, memory, cause, turn);
+        }
         turn.causes.push(cause);
+        let Some(swap) = self.swap_mut(root, memory) else { return };
         swap.phase = Phase::Staying;
         // The steps back for which the heap was to have something are doomed with its copy. The others bring what is there.
         self.let_steps_back_go(root, memory, turn);
@@ -388,14 +421,19 @@ impl<S: Shell> Engine<S> {
                 swap.failed = Some(cause.clone());
                 self.swaps.retain(|_, of| *of != (root, memory));
                 self.let_users_go(root, memory, turn);
-                for step in back {
-                    self.fail(step, cause.clone(), turn);
-                    self.open_gate(step, turn);
-                }
+                self.fail_steps(back, &cause, turn);
                 turn.causes.push(cause);
             }
         }
         self.finish_pending(turn);
+    }
+
+    /// Steps that were held until there was memory will not run.
+    fn fail_steps(&mut self, steps: SmallVec<[NodeId; 1]>, cause: &S::Cause, turn: &mut Turn<S>) {
+        for step in steps {
+            self.fail(step, cause.clone(), turn);
+            self.open_gate(step, turn);
+        }
     }
 
     fn let_steps_back_go(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
@@ -414,7 +452,7 @@ impl<S: Shell> Engine<S> {
         let Some(entry) = roots.get_mut(root) else { return };
         let Some(at) = entry.slots.iter().position(|(of, _)| *of == memory) else { return };
         let Slot::Swapped(swap) = entry.slots.swap_remove(at).1 else { return };
-        let Swap { memory: made, waiting, phase, failed, is_lost, .. } = *swap;
+        let Swap { memory: made, waiting, phase, failed, is_lost, is_aside, .. } = *swap;
         let stays = phase == Phase::Staying;
         self.leaving_slots.retain(|of| *of != (root, memory));
         self.arriving_slots.retain(|of| *of != (root, memory));
@@ -429,13 +467,19 @@ impl<S: Shell> Engine<S> {
             }
             made => {
                 turn.freed.extend(made);
-                entry.stay_in_heap(memory, |id| nodes.contains(id));
+                match failed.clone().filter(|_| is_aside) {
+                    Some(cause) => self.lose_aside(root, memory, &cause, turn),
+                    None => entry.stay_in_heap(memory, |id| nodes.contains(id)),
+                }
                 if !is_lost {
                     self.slot_is_gone(memory, None);
                 }
                 self.slot_has_changed(root, memory);
                 self.open_slot(waiting, failed, turn);
             }
+        }
+        if is_aside {
+            self.let_aside_go(root, memory, turn);
         }
     }
 }

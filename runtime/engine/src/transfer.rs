@@ -32,7 +32,8 @@ struct Load<'s, C> {
     passage: Passage,
 }
 
-enum Route {
+/// Who moves something.
+pub(super) enum Route {
     Direct(DeviceId),
     Staged { from: Place, to: Place },
 }
@@ -40,7 +41,7 @@ enum Route {
 impl<S: Shell> Engine<S> {
     /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
     /// host between its own memory and staging.
-    fn route(&self, root: RootId, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
+    pub(super) fn route(&self, root: RootId, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
         // The device that works on a memory is lost with it, except where that memory is the heap, which goes on.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
@@ -157,16 +158,21 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> Steps {
         let unit = self.roots[whole.root].unit;
-        let chunk = match route {
-            Route::Direct(_) => usize::MAX,
-            Route::Staged { .. } => (self.staging_chunk / unit).max(1),
-        };
+        let chunk = self.chunk(route, unit);
         let mut steps = Steps::new();
         whole.bounds.each_chunk(chunk, &mut |bounds| {
             let part = Transfer { bounds, bytes: bounds.volume() * unit, ..whole };
             steps.push(self.move_box(route, segments, part, passage, turn));
         });
         steps
+    }
+
+    /// How many elements go in one piece.
+    pub(super) fn chunk(&self, route: &Route, unit: usize) -> usize {
+        match route {
+            Route::Direct(_) => usize::MAX,
+            Route::Staged { .. } => (self.staging_chunk / unit).max(1),
+        }
     }
 
     /// Moves a box. None where nothing leads from one memory to the other.
@@ -192,39 +198,19 @@ impl<S: Shell> Engine<S> {
         passage: Passage,
         turn: &mut Turn<S>,
     ) -> (NodeId, NodeId) {
-        let step = |step| Transfer { step, ..whole };
-        let (reader, writer) = match *route {
-            Route::Direct(device) => {
-                let node = self.transfer_node(Place::Device(device), step(Step::Direct), passage);
-                (node, node)
-            }
-            Route::Staged { from, to } => {
-                let download = self.transfer_node(from, step(Step::Download), passage);
-                let upload = self.transfer_node(to, step(Step::Upload), passage);
-                (download, upload)
-            }
-        };
+        let (reader, writer) = self.step_nodes(route, whole, passage);
         let inside = segments.carve(&whole.bounds, &mut self.read_sets);
         let mut load = Load { whole, segments, inside, passage };
         let mut preds = Preds::default();
         let mut gates = self.enter_half(reader, (whole.from, Mode::Read), &mut load, &mut preds, turn);
         gates += u32::from(passage.is_held);
         if reader != writer {
-            // The host holds both: the download until there is staging, the upload until the download has ended.
-            // So the edge between them orders nothing, and needs neither wait nor proxy; it carries failure, and
-            // keeps the upload from settling before the download has.
-            // Nor does it hold staging while there is no memory for what it brings: to make room others may need some.
+            // It does not hold staging while there is no memory for what it brings: to make room others may need some.
             if passage.swapped != Some(whole.to) && self.roots[whole.root].allocation(whole.to).is_none() {
                 gates += self.await_memory(reader, whole.root, whole.to, turn);
             }
-            (self.nodes[reader].half, self.nodes[writer].half) = (Half::First, Half::Second);
-            self.attach(reader, &mut preds, gates + 1, turn);
+            self.join_halves(reader, writer, &mut preds, gates, turn);
             preds = Preds::default();
-            push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
-            self.nodes[writer].unsettled += 1;
-            self.share_failure(reader, writer, DATA);
-            self.note_edge(reader, writer);
-            self.unstaged.insert(reader, writer);
             gates = 1;
         }
         gates += self.enter_half(writer, (whole.to, Mode::Overwrite), &mut load, &mut preds, turn);
@@ -235,6 +221,49 @@ impl<S: Shell> Engine<S> {
         }
         load.segments.tidy(&load.inside, &self.nodes, &mut self.read_sets);
         (reader, writer)
+    }
+
+    /// The nodes that move one box: one, or a download and an upload.
+    pub(super) fn step_nodes(
+        &mut self,
+        route: &Route,
+        whole: Transfer,
+        passage: Passage,
+    ) -> (NodeId, NodeId) {
+        let step = |step| Transfer { step, ..whole };
+        match *route {
+            Route::Direct(device) => {
+                let node = self.transfer_node(Place::Device(device), step(Step::Direct), passage);
+                (node, node)
+            }
+            Route::Staged { from, to } => {
+                let download = self.transfer_node(from, step(Step::Download), passage);
+                let upload = self.transfer_node(to, step(Step::Upload), passage);
+                (download, upload)
+            }
+        }
+    }
+
+    /// Takes a download in, with so many gates beside the one for staging, and ties its upload to it.
+    ///
+    /// The host holds both: the download until there is staging, the upload until the download has ended. So the edge between
+    /// them orders nothing, and needs neither wait nor proxy; it carries failure, and keeps the upload from settling before
+    /// the download has.
+    pub(super) fn join_halves(
+        &mut self,
+        reader: NodeId,
+        writer: NodeId,
+        preds: &mut Preds,
+        gates: u32,
+        turn: &mut Turn<S>,
+    ) {
+        (self.nodes[reader].half, self.nodes[writer].half) = (Half::First, Half::Second);
+        self.attach(reader, preds, gates + 1, turn);
+        push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
+        self.nodes[writer].unsettled += 1;
+        self.share_failure(reader, writer, DATA);
+        self.note_edge(reader, writer);
+        self.unstaged.insert(reader, writer);
     }
 
     /// Enters what a move does at one of its ends. Returns one gate if there is no allocation yet.

@@ -20,6 +20,12 @@ mod kernels {
         }
         c[i][j] = sum;
     }
+
+    #[kernel]
+    pub fn add_one(x: &mut View<u32, 2>) {
+        let (i, j) = (global_id(0), global_id(1));
+        x[i][j] += 1;
+    }
 }
 
 /// Tiles of a matrix, and elements of a tile, in each direction.
@@ -97,6 +103,37 @@ fn a_product_of_tiles_that_do_not_fit() {
             match room == all {
                 true => assert_eq!(stats.evictions, 0, "on {name}"),
                 false => assert!(stats.evictions > 0, "on {name}"),
+            }
+        }
+    }
+}
+
+/// All results are asked for before the groups have run, so that each tile has a host accessor that waits, and none is left whose place in
+/// the heap is free. Seen to fail for want of memory where those are not swapped out.
+#[test]
+fn results_that_are_asked_for_first() {
+    let all = 3 * TILES * TILES;
+    for queue in queues(all / 3 * TILE_BYTES, Residency::Evictable) {
+        let (a, b, c) = (tiles(1), tiles(2), tiles(0));
+        // Each changes, so that it is only on the device.
+        let add = |tile: &Buffer<u32, 2>| {
+            let add =
+                |cg: &CommandGroup<'_>| cg.parallel_for([SIDE, SIDE], kernels::add_one(cg.read_write(tile)));
+            queue.submit(add).unwrap()
+        };
+        let tiles: Vec<&Buffer<u32, 2>> = a.iter().chain(&b).chain(&c).collect();
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            events.extend(tiles.iter().map(|tile| add(tile)));
+        }
+        let reads: Vec<_> = tiles.iter().map(|tile| tile.host_read()).collect();
+        let found: Vec<_> = reads.into_iter().map(|read| read.blocking_wait().unwrap()).collect();
+        events.iter().for_each(|event| event.blocking_wait().unwrap());
+        for (t, found) in found.iter().enumerate() {
+            let (of, at) = ([1, 2, 0][t / (TILES * TILES)], t % (TILES * TILES));
+            let (top, left) = (at / TILES * SIDE, at % TILES * SIDE);
+            for (row, column) in [(0, 0), (SIDE - 1, SIDE - 1), (3, SIDE / 2)] {
+                assert_eq!(found[[row, column]], element(of, top + row, left + column) + 2, "tile {t}");
             }
         }
     }

@@ -12,7 +12,6 @@ use super::super::boxes::Box3;
 use super::super::ids::MemoryId;
 use super::super::links::NONE;
 use super::super::node::Half;
-use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
 use super::{Cargo, Lines};
 
@@ -191,10 +190,16 @@ impl<S: Shell> Engine<S> {
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
         // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
+        let emptied_in_it = self.emptied_in(memory) > 0;
         let is_own =
             |root: &RootId| self.lines.as_ref().is_some_and(|lines| lines.has_at(*root, memory, mine));
         match self.farthest(memory, None, |root| !is_own(root)) {
-            None => Room::None,
+            None if is_held || emptied_in_it || self.is_busy(memory) => Room::None,
+            // Nobody else will ever give room.
+            None => match self.farthest_aside(memory, mine) {
+                Some((found, users)) if !users.in_flight => self.swap_out(found, memory, users, turn),
+                _ => Room::None,
+            },
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
             Some((found, users)) => self.swap_out(found, memory, users, turn),
@@ -289,9 +294,20 @@ impl<S: Shell> Engine<S> {
         behind: Option<u64>,
         may_go: impl Fn(&RootId) -> bool,
     ) -> Option<(RootId, Users)> {
-        let candidates = self.lines.iter().flat_map(|lines| lines.behind(memory, behind)).filter(may_go);
+        self.farthest_of(memory, behind, |root, users| {
+            may_go(root) && self.may_be_swapped_out(*root, memory, users)
+        })
+    }
+
+    fn farthest_of(
+        &self,
+        memory: MemoryId,
+        behind: Option<u64>,
+        may_go: impl Fn(&RootId, &Users) -> bool,
+    ) -> Option<(RootId, Users)> {
+        let candidates = self.lines.iter().flat_map(|lines| lines.behind(memory, behind));
         let mut candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
-        let may_go = |(root, users): &(RootId, Users)| self.may_be_swapped_out(*root, memory, users);
+        let may_go = |(root, users): &(RootId, Users)| may_go(root, users);
         let first = candidates.find(may_go)?;
         let next = first.1.next;
         let alike = candidates.take_while(|(_, users)| users.next == next).filter(may_go);
@@ -305,14 +321,38 @@ impl<S: Shell> Engine<S> {
     /// How many bytes are copied for each that becomes free if a root is swapped out: none where nobody reads what is there, one where it
     /// only comes back, and two where it has to be copied to the heap before; less where a part of it is of use.
     fn moved_for_each_byte(&self, root: RootId, memory: MemoryId, is_replaced: bool) -> f64 {
+        if !is_replaced && self.must_go_aside(root, memory) {
+            return 2.0;
+        }
         let Cargo { out, back, .. } = self.cargo(root, memory, is_replaced);
         let units: usize = out.iter().chain(&back).map(Box3::volume).sum();
         let root = &self.roots[root];
         (units * root.unit) as f64 / root.bytes.max(1) as f64
     }
 
+    /// The root that is used next the latest of those that have to go aside, but for what is used at this place of the order.
+    fn farthest_aside(&self, memory: MemoryId, mine: u64) -> Option<(RootId, Users)> {
+        let lines = self.lines.as_ref()?;
+        self.farthest_of(memory, None, |root, users| {
+            !lines.has_at(*root, memory, mine) && self.may_be_swapped_aside(*root, memory, users)
+        })
+    }
+
+    /// Whether a root could leave a memory by way of the heap.
     pub(super) fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
-        self.roots[id].allocation(memory).is_some() && self.may_leave(id, memory, users)
+        self.may_be_swapped_aside(id, memory, users) && self.may_go_by_heap(id, memory, users)
+    }
+
+    /// The same if it may go [aside](super::aside).
+    fn may_be_swapped_aside(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
+        self.roots[id].allocation(memory).is_some()
+            && self.may_leave(id, memory, users)
+            && (!self.has_aside(id) || self.may_go_by_heap(id, memory, users))
+    }
+
+    /// Whether what a root holds need not go aside: it is replaced next, or the heap can take it in.
+    pub(super) fn may_go_by_heap(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
+        !self.is_used_in(id, HEAP) && (users.replaces() || !self.is_older(id, memory))
     }
 
     pub(super) fn may_leave(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
@@ -324,15 +364,7 @@ impl<S: Shell> Engine<S> {
         if users.is_fixed || !is_plain || memory == HEAP {
             return false;
         }
-        // A version that is in the heap, and has not come here, may be newer than what those use who wait here. Of that one this is the
-        // only copy, and the heap has no place for it.
-        let is_live = |id| self.nodes.contains(id);
-        let is_older = |segment: &Segment<S::Cause>| {
-            segment.is_current_in(HEAP) && !segment.has_come_to(memory, is_live)
-        };
-        (users.replaces() || !root.segments.iter().any(is_older))
-            && self.lost_with(memory).is_none()
-            && !self.is_used_in(id, HEAP)
+        self.lost_with(memory).is_none()
     }
 }
 
@@ -342,7 +374,8 @@ impl<S: Shell> Engine<S> {
     pub fn could_be_swapped_out(&mut self, memory: MemoryId) -> Vec<RootId> {
         self.keep_lines();
         let all = self.lines.iter().flat_map(|lines| lines.behind(memory, None));
-        let may = |root: &RootId| self.may_be_swapped_out(*root, memory, &self.noted_users_of(*root, memory));
+        let may =
+            |root: &RootId| self.may_be_swapped_aside(*root, memory, &self.noted_users_of(*root, memory));
         let mut roots: Vec<RootId> = all.filter(may).collect();
         roots.sort_unstable_by_key(|root| root.sort_key());
         roots
@@ -351,7 +384,7 @@ impl<S: Shell> Engine<S> {
     /// Swaps one of those out.
     pub fn swap_out_now(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
         let users = self.users_of(root, memory);
-        if self.may_be_swapped_out(root, memory, &users) {
+        if self.may_be_swapped_aside(root, memory, &users) {
             self.swap_out(root, memory, users, turn);
         }
     }

@@ -130,11 +130,14 @@ pub(super) struct Account<'a> {
     pub(super) moved: u64,
     /// Nobody looks at edges, nor at what goes in one transfer: what is wrong has to show in data and outcomes.
     pub(super) blind: bool,
+    /// Something was lost for want of room to come back to, which is the cause of those that read it.
+    has_lost_aside: bool,
 }
 
 impl<'a> Account<'a> {
     pub(super) fn new(program: &'a Program) -> Self {
-        let memories = program.memories.len() + 1;
+        // The heap, the program's, and the one for what is swapped out aside.
+        let memories = program.memories.len() + 2;
         let elements = program.roots.iter().flat_map(|root| {
             let element = Element {
                 content: if root.data { Content::Written } else { Content::Never },
@@ -165,6 +168,7 @@ impl<'a> Account<'a> {
             lost: Vec::new(),
             transfers: 0,
             moved: 0,
+            has_lost_aside: false,
             blind: false,
         }
     }

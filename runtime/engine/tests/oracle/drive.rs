@@ -229,6 +229,8 @@ pub(super) struct Drive<'a> {
     back: HashMap<(usize, usize), Vec<usize>>,
     /// All steps of those moves.
     swap_steps: Vec<usize>,
+    /// Those of the roots on their way that go aside.
+    aside: Vec<(usize, usize)>,
     pub(super) log: Option<Vec<String>>,
 }
 
@@ -243,7 +245,8 @@ impl<'a> Drive<'a> {
             let compute = d.lanes.iter().map(move |&depth| SimLane::new(d, depth, false));
             compute.chain(d.copy_lanes.iter().map(move |&depth| SimLane::new(d, depth, true)))
         });
-        let memories = program.memories.len() + 1;
+        // The heap, the program's, and the one for what is swapped out aside.
+        let memories = program.memories.len() + 2;
         let mut drive = Drive {
             program,
             rng: Rng::new(mix(schedule, 7)),
@@ -282,6 +285,7 @@ impl<'a> Drive<'a> {
             leaving: Vec::new(),
             back: HashMap::new(),
             swap_steps: Vec::new(),
+            aside: Vec::new(),
             log: None,
             engine,
         };

@@ -32,7 +32,8 @@ impl World {
         let heap = Self::first(program);
         let fresh = |(m, memory): (usize, &Memory)| (0..heap.len()).map(|e| fresh(memory, m, e)).collect();
         let rest: Vec<Vec<u64>> = program.memories.iter().enumerate().map(fresh).collect();
-        let mut world = World { tokens: std::iter::once(heap).chain(rest).collect() };
+        let aside = (0..heap.len()).map(others).collect();
+        let mut world = World { tokens: std::iter::once(heap).chain(rest).chain([aside]).collect() };
         for (at, root) in program.roots.iter().enumerate() {
             if let Some(home) = root.home.filter(|_| root.data) {
                 for e in program.elements_of(at) {

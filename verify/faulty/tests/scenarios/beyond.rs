@@ -2,6 +2,7 @@
 //! everything ends.
 
 use std::collections::HashMap;
+use std::task::Poll;
 
 use windlass::image::Kernel;
 use windlass::prelude::*;
@@ -10,7 +11,7 @@ use windlass_faulty::{Faulty, FaultyBuilder};
 use windlass_testkit::Rng;
 use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, stencil};
 
-use crate::rig::{BLEND, Outside, Rig, SET, STEP, outcome, set, single, stepped};
+use crate::rig::{BLEND, Outside, Rig, SET, STEP, outcome, poll, set, single, stepped};
 
 /// Bytes of a buffer here.
 const BYTES: usize = 64;
@@ -122,11 +123,7 @@ fn run_by(rig: Rig, program: &Program, room: usize, settle: impl FnOnce(&Rig)) -
     let queue = rig.queue(0);
     leave_room_for(&rig, room);
     build(&rig, &queue);
-    let tile = |(t, given): (usize, &bool)| match given {
-        true => Buffer::from((0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect::<Vec<u32>>()),
-        false => Buffer::new(BYTES / 4),
-    };
-    let tiles: Vec<Buffer<u32>> = program.given.iter().enumerate().map(tile).collect();
+    let tiles = given(program);
     let mut events = Vec::new();
     for (k, used) in program.uses.iter().enumerate() {
         let k = k as u32;
@@ -143,6 +140,15 @@ fn run_by(rig: Rig, program: &Program, room: usize, settle: impl FnOnce(&Rig)) -
     drop((queue, tiles, events));
     rig.end();
     stats
+}
+
+/// The tiles of a program, as they are at first.
+fn given(program: &Program) -> Vec<Buffer<u32>> {
+    let tile = |(t, given): (usize, &bool)| match given {
+        true => Buffer::from((0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect::<Vec<u32>>()),
+        false => Buffer::new(BYTES / 4),
+    };
+    program.given.iter().enumerate().map(tile).collect()
 }
 
 /// The commands of one group: what they make of the tiles is what [`results`] says.
@@ -217,6 +223,36 @@ fn little_more_is_moved_where_many_have_room() {
             println!("{}: {tiles} tiles, room for {room}: {few} copies, and {many}", program.name);
             assert!(many as f64 <= few as f64 * 1.3, "{}, room for {room}: {few}, {many}", program.name);
         }
+    }
+}
+
+/// All results are asked for as soon as the groups are submitted, so that each buffer has a host accessor that waits.
+#[test]
+fn results_are_asked_for_before_any_group_has_run() {
+    for program in [matmul(2), cholesky(4), stencil(8, 4), cyclic(10, 5), random(11, 80, 3)] {
+        let rig = evictable(Faulty::builder().lanes(1));
+        let queue = rig.queue(0);
+        leave_room_for(&rig, program.most() + 1);
+        build(&rig, &queue);
+        let tiles = given(&program);
+        let events: Vec<Event> =
+            program.uses.iter().zip(0..).map(|(used, k)| group(&queue, &tiles, used, k)).collect();
+        let mut reads: Vec<_> = tiles.iter().map(|tile| Box::pin(tile.host_read())).collect();
+        let mut found: Vec<_> = reads.iter_mut().map(|read| poll(read.as_mut())).collect();
+        rig.settle();
+        for (k, event) in events.iter().enumerate() {
+            assert!(outcome(event).is_ok(), "{}, group {k}: {:?}", program.name, outcome(event));
+        }
+        for (t, (read, expected)) in reads.into_iter().zip(results(&program)).enumerate() {
+            let seen = match std::mem::replace(&mut found[t], Poll::Pending) {
+                Poll::Ready(seen) => seen,
+                Poll::Pending => rig.finish(read),
+            };
+            assert_eq!(seen.unwrap().to_vec(), expected, "{}, tile {t}", program.name);
+        }
+        drop(found);
+        drop((queue, tiles, events));
+        rig.end();
     }
 }
 

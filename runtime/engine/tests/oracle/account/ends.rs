@@ -127,7 +127,7 @@ impl Account<'_> {
         }
     }
 
-    fn lose_copy(&mut self, element: usize, memory: usize) {
+    pub(super) fn lose_copy(&mut self, element: usize, memory: usize) {
         let element = &mut self.elements[element];
         element.current &= !(1 << memory);
         element.forget(memory);
@@ -190,10 +190,12 @@ impl Account<'_> {
             Some(Outcome::Failed(_)) if !node.own_failure => wrong("it did not fail itself"),
             Some(Outcome::Doomed(_)) if !input => wrong("nothing it reads failed"),
             Some(Outcome::Cancelled(_)) if !node.cancelled => wrong("nobody cancelled it"),
-            Some(Outcome::Doomed(cause)) if !any_loss => match self.is_cause(at, *cause) {
-                true => Ok(()),
-                false => wrong("for another reason"),
-            },
+            Some(Outcome::Doomed(cause)) if !any_loss && !self.has_lost_aside => {
+                match self.is_cause(at, *cause) {
+                    true => Ok(()),
+                    false => wrong("for another reason"),
+                }
+            }
             Some(_) => Ok(()),
         }
     }

@@ -18,9 +18,11 @@ impl Account<'_> {
             node.reads |= if copy.step == Step::Upload { bit(at - 1) } else { 0 };
             for &e in &node.elements {
                 node.reads |= writer_of[e - base];
-                if copy.to == HEAP && copy.step != Step::Download {
+                if copy.to.0 as usize != memory && copy.step != Step::Download {
                     writer_of[e - base] = bit(at);
-                    self.saved(e, memory, at);
+                    if copy.to == HEAP {
+                        self.saved(e, memory, at);
+                    }
                 }
             }
             self.nodes.push(node);
@@ -49,6 +51,15 @@ impl Account<'_> {
         let element = &self.elements[e];
         let mut writers = members(element.users[memory].lineage).chain(element.author);
         writers.all(|node| self.nodes[node].settled.is_some())
+    }
+
+    /// There is no room any more for what is aside, and it is lost.
+    pub(crate) fn is_lost_aside(&mut self, root: usize, memory: usize, back: &[usize]) {
+        back.iter().for_each(|at| self.nodes[*at].own_failure = true);
+        for e in self.program.elements_of(root) {
+            self.lose_copy(e, memory);
+        }
+        self.has_lost_aside = true;
     }
 
     /// There is no room for it any more. What was written before is in the heap.

@@ -30,7 +30,10 @@ impl Drive<'_> {
     /// Whether a memory's context is lost by now.
     pub(super) fn is_lost(&self, memory: usize) -> bool {
         let of = |context| self.program.memories[memory - 1].context == context;
-        memory > 0 && self.any_loss && self.program.loss.is_some_and(|(context, _)| of(context))
+        memory > 0
+            && !self.is_aside(memory)
+            && self.any_loss
+            && self.program.loss.is_some_and(|(context, _)| of(context))
     }
 
     pub(super) fn allocate(&mut self, i: usize) {
@@ -51,7 +54,10 @@ impl Drive<'_> {
                 self.account.nodes[at].own_failure |= self.account.nodes[at].settled.is_none();
             });
             if let Some(back) = back {
-                self.account.stays_away(r, m, &back);
+                match self.goes_aside(r, m) {
+                    true => self.account.is_lost_aside(r, m, &back),
+                    false => self.account.stays_away(r, m, &back),
+                }
             }
         } else {
             self.allocated += 1;
@@ -174,7 +180,9 @@ impl Drive<'_> {
         for at in 0..self.ids.len() {
             let passed = self.lanes.iter().any(|l| l.fed[..l.reported].iter().any(|e| e.at == at));
             let passed = passed || self.copied.contains(&at);
-            let there = |(_, m): &(usize, usize)| *m > 0 && self.program.memories[*m - 1].context == context;
+            let of_context =
+                |m: usize| self.program.memories.get(m - 1).is_some_and(|of| of.context == context);
+            let there = |(_, m): &(usize, usize)| *m > 0 && of_context(*m);
             let node = &self.account.nodes[at];
             let runs_there = self.contexts[at] == Some(context) && !node.cancelled;
             let given_up = |place: &(usize, usize)| touched.contains(place);

@@ -149,7 +149,8 @@ impl Drive<'_> {
         }
         self.take_in_what_was_given_up();
         let left = |root: RootId, memory: MemoryId| {
-            self.leaving.contains(&(root.sort_key().0 as usize, memory.0 as usize))
+            let of = (root.sort_key().0 as usize, memory.0 as usize);
+            self.leaving.contains(&of) || self.is_aside(of.1)
         };
         let asked = self.turn.allocate.iter().map(|a| (a.root, a.memory));
         let mut asked: Vec<_> = asked.filter(|(root, memory)| !left(*root, *memory)).collect();
@@ -216,7 +217,7 @@ impl Drive<'_> {
             },
             What::Copy(c) => {
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
-                let open = |m: usize| m == 0 || self.program.memories[m - 1].addressable;
+                let open = |m: usize| m == 0 || self.is_aside(m) || self.program.memories[m - 1].addressable;
                 let on_host = match c.step {
                     Step::Direct | Step::Clear | Step::Map | Step::Unmap => false,
                     Step::Download => open(from),

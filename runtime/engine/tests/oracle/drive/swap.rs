@@ -39,6 +39,29 @@ impl Drive<'_> {
         (0..self.roots.len()).flat_map(|root| (1..=memories).map(move |memory| (root, memory))).collect()
     }
 
+    /// Whether a memory is the one for what is swapped out while the heap's is used.
+    pub(super) fn is_aside(&self, memory: usize) -> bool {
+        memory == self.program.memories.len() + 1
+    }
+
+    /// Whether a root that is on its way goes aside.
+    pub(super) fn goes_aside(&self, root: usize, memory: usize) -> bool {
+        self.aside.contains(&(root, memory))
+    }
+
+    /// What was aside goes with the swap.
+    fn see_what_is_aside(&mut self) {
+        let aside = self.program.memories.len() + 1;
+        for root in 0..self.roots.len() {
+            let is_there = self.engine.allocation(self.roots[root], MemoryId(aside as u32)).is_some();
+            if self.ready[root][aside] && !is_there {
+                self.ready[root][aside] = false;
+                let elements = self.program.elements_of(root);
+                elements.for_each(|e| self.world.tokens[aside][e] = mix(0xa51de, e as u64));
+            }
+        }
+    }
+
     fn note_leaving(&mut self, root: usize, memory: usize) {
         let is_user = |at: &usize| {
             let waits = || self.waits_for(*at).contains(&(root, memory)) && !self.swap_steps.contains(at);
@@ -78,6 +101,7 @@ impl Drive<'_> {
     /// Steps of roots that are swapped out may be planned whenever something ends, and memory be asked for that they have left.
     pub(super) fn take_in_swaps(&mut self) -> Result<(), Fault> {
         self.take_in_what_was_given_up();
+        self.see_what_is_aside();
         let first = self.ids.len();
         let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
         let mut copies = Vec::new();
@@ -93,24 +117,36 @@ impl Drive<'_> {
         if record.nodes.len() > MOST {
             return Err(Fault::new("too many nodes"));
         }
+        let host = |memory: MemoryId| memory == HEAP || self.is_aside(memory.0 as usize);
         let place = |copy: &Transfer| {
-            let memory = if copy.from == HEAP { copy.to } else { copy.from };
+            let memory = if host(copy.from) { copy.to } else { copy.from };
             (copy.root.sort_key().0 as usize, memory.0 as usize)
         };
-        for steps in copies.chunk_by(|a, b| place(a) == place(b)) {
-            let (root, memory) = place(&steps[0]);
-            self.account.swapped_out(root, memory, steps);
+        let through = |copy: &Transfer| if host(copy.from) { copy.from } else { copy.to }.0 as usize;
+        let copies: Vec<(Transfer, (usize, usize), usize)> =
+            copies.iter().map(|copy| (*copy, place(copy), through(copy))).collect();
+        for steps in copies.chunk_by(|a, b| a.1 == b.1) {
+            let (root, memory) = steps[0].1;
+            let aside = steps.iter().any(|(_, _, through)| self.is_aside(*through));
+            self.aside.retain(|of| *of != (root, memory));
+            self.aside.extend(aside.then_some((root, memory)));
+            let steps: Vec<Transfer> = steps.iter().map(|(copy, ..)| *copy).collect();
+            self.account.swapped_out(root, memory, &steps);
         }
-        for (at, copy) in (first..).zip(&copies) {
+        for (at, (copy, (root, memory), through)) in (first..).zip(copies) {
             self.contexts.push(self.context_of(at));
             self.swap_steps.push(at);
-            let (root, memory) = place(copy);
-            if copy.to != HEAP && copy.step != Step::Upload {
+            let is_back = copy.to.0 as usize == memory;
+            if is_back && copy.step != Step::Upload {
                 self.back.entry((root, memory)).or_default().push(at);
             }
-            // Out and back, both by way of the heap, whose allocation may be missing.
-            if copy.step != Step::Clear && !self.ready[root][0] {
-                self.slots[root][0].get_or_insert_default().push(at);
+            // Out and back, both by way of the heap, whose allocation may be missing. That aside is only asked for by who goes there.
+            let asks = match self.is_aside(through) {
+                true => !is_back && copy.step != Step::Upload,
+                false => copy.step != Step::Clear,
+            };
+            if asks && !self.ready[root][through] {
+                self.slots[root][through].get_or_insert_default().push(at);
             }
             self.note(|s| format!("    {at}: {}", s.name(at)));
         }
@@ -136,11 +172,17 @@ impl Drive<'_> {
 
     /// What cannot be copied to the heap stays where it is.
     pub(super) fn note_stay(&mut self, at: usize, is_done: bool) {
-        let What::Copy(Transfer { root, from, to: HEAP, .. }) = self.account.nodes[at].what else { return };
-        if is_done || !self.swap_steps.contains(&at) {
+        let What::Copy(Transfer { root, from, to, .. }) = self.account.nodes[at].what else { return };
+        let is_aside = self.is_aside(to.0 as usize);
+        if is_done || !(to == HEAP || is_aside) || !self.swap_steps.contains(&at) {
             return;
         }
         let of = (root.sort_key().0 as usize, from.0 as usize);
+        if is_aside {
+            // What was to come back has not left.
+            let back = self.back.get(&of).into_iter().flatten();
+            back.for_each(|at| self.account.nodes[*at].own_failure = true);
+        }
         self.leaving.retain(|leaving| *leaving != of);
         self.back.remove(&of);
         (self.ready[of.0][of.1], self.slots[of.0][of.1]) = (true, None);
