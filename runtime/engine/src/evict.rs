@@ -11,6 +11,7 @@ use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::segments::{Content, Replica, Segment};
 use super::stall::Waits;
+use super::swap::is_under_way;
 use super::{Engine, HEAP, Node, NodeId, Root, RootId, Shell, Slot, State, Turn, Use, links};
 
 /// A root that has memory somewhere which nobody uses now.
@@ -61,15 +62,22 @@ impl<S: Shell> Engine<S> {
         if lines.is_busy(memory) {
             return true;
         }
+        if !lines.is_any_under_way() {
+            return false;
+        }
+        // What is just being copied elsewhere can be given up then.
+        let is_saved = |used: &Use| used.memory != memory && lines.is_idle(used.root, memory);
+        let saves = |node: &Node<S>| is_under_way(node) && node.uses.iter().any(is_saved);
+        if self.nodes.iter().any(|(_, node)| saves(node)) {
+            return true;
+        }
         // Those that wait for others which are under way will run too.
-        lines.is_any_under_way() && {
-            let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
-            let mut waiting =
-                self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
-            waiting.peek().is_some() && {
-                let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
-                waiting.any(|(id, _)| !stuck.contains(&id))
-            }
+        let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
+        let mut waiting =
+            self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
+        waiting.peek().is_some() && {
+            let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
+            waiting.any(|(id, _)| !stuck.contains(&id))
         }
     }
 

@@ -24,7 +24,7 @@ mod room;
 use smallvec::SmallVec;
 
 pub(super) use copies::Copies;
-pub(super) use lines::Lines;
+pub(super) use lines::{Lines, is_under_way};
 pub(super) use replaced::Lacking;
 pub(super) use room::MANY;
 pub use room::Room;

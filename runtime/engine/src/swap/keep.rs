@@ -24,7 +24,7 @@ impl<S: Shell> Engine<S> {
             lines.enter_node(node);
             node.uses.iter().for_each(|used| lines.enter_use(id, node, *used, self.slot_of(used)));
             if node.state == State::Gated {
-                lines.hold(id, node, !self.lacks_only_memory(node));
+                lines.hold(id, node, !self.lacks_only_memory(id));
             }
         }
         for (root, entry) in self.roots.iter() {
@@ -115,7 +115,7 @@ impl<S: Shell> Engine<S> {
         if self.lines.is_some() {
             self.change_lines(|lines, engine| {
                 let node = &engine.nodes[id];
-                lines.hold(id, node, !engine.lacks_only_memory(node));
+                lines.hold(id, node, !engine.lacks_only_memory(id));
             });
         }
     }
@@ -127,7 +127,7 @@ impl<S: Shell> Engine<S> {
             self.change_lines(|lines, engine| {
                 let node = &engine.nodes[id];
                 lines.wait(id, node, (root, memory));
-                lines.hold(id, node, !engine.lacks_only_memory(node));
+                lines.hold(id, node, !engine.lacks_only_memory(id));
             });
         }
     }

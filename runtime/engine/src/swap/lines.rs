@@ -124,7 +124,7 @@ fn place<S: Shell>(id: NodeId, node: &Node<S>, does: Does) -> Place {
 }
 
 /// Whether a node will end by itself: see [`Engine::is_busy`](super::super::Engine::is_busy).
-fn is_under_way<S: Shell>(node: &Node<S>) -> bool {
+pub(in super::super) fn is_under_way<S: Shell>(node: &Node<S>) -> bool {
     match node.state {
         // It waits for staging, which comes back, and for nothing of the program's.
         State::Gated => node.staged == Some(true),
@@ -425,6 +425,11 @@ impl Lines {
 
     pub(in super::super) fn rests(&mut self, root: RootId, memory: MemoryId) {
         self.memories.entry(memory).or_default().idle.insert(root.sort_key(), root);
+    }
+
+    /// Whether a root is there and nobody uses it, or nobody did a moment ago.
+    pub(in super::super) fn is_idle(&self, root: RootId, memory: MemoryId) -> bool {
+        self.memories.get(&memory).is_some_and(|here| here.idle.contains_key(&root.sort_key()))
     }
 
     /// Whether a use of a memory is under way.

@@ -30,7 +30,7 @@ impl<S: Shell> Engine<S> {
         let users = waiting.map(|waiting| self.listed_in(waiting)).unwrap_or_default();
         let submitted = |id: &NodeId| self.nodes.get(*id).map(|node| node.submitted);
         let earliest = users.iter().filter_map(submitted).min();
-        let order = |id: &NodeId| (!self.lacks_only_memory(&self.nodes[*id]), id.sort_key());
+        let order = |id: &NodeId| (!self.lacks_only_memory(*id), id.sort_key());
         let users = users.into_iter().filter(|id| submitted(id).is_some() && submitted(id) == earliest);
         let Some(first) = users.min_by_key(order) else { return };
         self.has_room(root, memory);
@@ -98,7 +98,7 @@ impl<S: Shell> Engine<S> {
         let is_before = |of: &&Lacking| {
             let first = self.nodes.get(of.first).filter(|_| of.memory == memory);
             first.is_some_and(|first| {
-                first.submitted < submitted && first.end.is_none() && self.lacks_only_memory(first)
+                first.submitted < submitted && first.end.is_none() && self.lacks_only_memory(of.first)
             })
         };
         let bytes = |root: RootId| self.roots[root].bytes;

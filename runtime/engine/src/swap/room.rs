@@ -141,19 +141,25 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Whether a gated node would run if it had its memory.
-    pub(super) fn lacks_only_memory(&self, node: &Node<S>) -> bool {
+    pub(super) fn lacks_only_memory(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id];
+        let missing = self.missing(node);
+        let others = match node.half {
+            Half::None => 0,
+            // The shell holds back both, and the first waits for the memory of the second, too.
+            Half::First => 1 + self.unstaged.get(&id).map_or(0, |second| self.missing(&self.nodes[*second])),
+            Half::Second => 1,
+        };
+        node.gates <= missing + others
+    }
+
+    /// For how many of its uses a node waits for memory.
+    fn missing(&self, node: &Node<S>) -> u32 {
         let is_missing = |used: &&Use| {
             let slots = &self.roots[used.root].slots;
             slots.iter().any(|(memory, slot)| *memory == used.memory && slot.waiting().is_some())
         };
-        let missing = node.uses.iter().filter(is_missing).count() as u32;
-        let others = match node.half {
-            Half::None => 0,
-            // The shell holds back both, and the first waits for the memory of the second, too.
-            Half::First => 2,
-            Half::Second => 1,
-        };
-        node.gates <= missing + others
+        node.uses.iter().filter(is_missing).count() as u32
     }
 
     /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out; or for the next that
@@ -164,7 +170,8 @@ impl<S: Shell> Engine<S> {
         let Some(asked) = self.wish(root, memory, all_will_run) else { return Room::None };
         let Some(wish) = self.wish_to_serve(memory, asked, all_will_run) else { return Room::Later };
         let Wish { root, place: mine, is_held, .. } = wish;
-        let best = self.farthest(memory, Some(mine), |_| true);
+        // Who is held takes nothing from who is not: that one is the more urgent, and would take it back at once.
+        let best = self.farthest(memory, Some(mine), |root| !is_held || !self.next_could_run(*root, memory));
         // That costs nothing, whoever's turn it is; later it may have been written again.
         if let Some(best) = best.filter(|(_, users)| users.replaces()) {
             return self.swap_out_for(&wish, best, memory, turn);
@@ -190,20 +197,21 @@ impl<S: Shell> Engine<S> {
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
         // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
-        let emptied_in_it = self.emptied_in(memory) > 0;
         let is_own =
             |root: &RootId| self.lines.as_ref().is_some_and(|lines| lines.has_at(*root, memory, mine));
-        match self.farthest(memory, None, |root| !is_own(root)) {
-            None if is_held || emptied_in_it || self.is_busy(memory) => Room::None,
-            // Nobody else will ever give room.
-            None => match self.farthest_aside(memory, mine) {
-                Some((found, users)) if !users.in_flight => self.swap_out(found, memory, users, turn),
-                _ => Room::None,
-            },
+        let by_heap = self.farthest(memory, None, |root| !is_own(root));
+        match by_heap.or_else(|| self.farthest_aside(memory, mine)) {
+            None => Room::None,
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
             Some((found, users)) => self.swap_out(found, memory, users, turn),
         }
+    }
+
+    /// Whether the next user of a root in a memory lacks nothing but memory.
+    fn next_could_run(&self, root: RootId, memory: MemoryId) -> bool {
+        let next = self.lines.as_ref().and_then(|lines| lines.first_needing(root, memory));
+        next.is_some_and(|(is_held, _)| !is_held)
     }
 
     /// Swaps a root out for a wish.

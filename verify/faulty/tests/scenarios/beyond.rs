@@ -1,53 +1,19 @@
 //! Groups that were submitted together, and use more than their device has: what is emptied for them, what that moves, and that
 //! everything ends.
 
+#[path = "beyond/run.rs"]
+mod run;
+
 use std::collections::HashMap;
-use std::task::Poll;
 
-use windlass::image::Kernel;
 use windlass::prelude::*;
-use windlass::{KernelCall, Residency, Stats};
-use windlass_faulty::{Faulty, FaultyBuilder};
+use windlass::{KernelCall, Residency};
+use windlass_faulty::Faulty;
 use windlass_testkit::Rng;
-use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, stencil};
+use windlass_testkit::tiles::{Program, cholesky, cyclic, matmul, random, stencil};
 
-use crate::rig::{BLEND, Outside, Rig, SET, STEP, outcome, poll, set, single, stepped};
-
-/// Bytes of a buffer here.
-const BYTES: usize = 64;
-
-fn evictable(builder: FaultyBuilder) -> Rig {
-    Rig::with(builder, |runtime| runtime.residency(Residency::Evictable))
-}
-
-/// Leaves room for so many buffers, beside what the device has for itself.
-fn leave_room_for(rig: &Rig, buffers: usize) {
-    rig.control.cap_buffers(Some(rig.control.audit().bytes + buffers * BYTES + BYTES / 2));
-}
-
-/// What the groups make of the tiles, one after another.
-fn results(program: &Program) -> Vec<Vec<u32>> {
-    let tile = |t: usize| (0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect();
-    let mut tiles: Vec<Vec<u32>> = program
-        .given
-        .iter()
-        .enumerate()
-        .map(|(t, given)| if *given { tile(t) } else { vec![0; BYTES / 4] })
-        .collect();
-    for (k, used) in program.uses.iter().enumerate() {
-        if used.replaces {
-            tiles[used.changes] = (0..BYTES as u32 / 4).map(|i| i * 7 + k as u32).collect();
-        }
-        for &read in &used.reads {
-            let other = tiles[read].clone();
-            tiles[used.changes].iter_mut().zip(other).for_each(|(x, y)| *x = stepped(*x, [y + k as u32]));
-        }
-        if used.reads.is_empty() && !used.replaces {
-            tiles[used.changes].iter_mut().for_each(|x| *x = stepped(*x, [k as u32]));
-        }
-    }
-    tiles
-}
+use crate::rig::{BLEND, Outside, Rig, outcome, set, single, stepped};
+use run::{BYTES, Run, copies, evictable, evictable_with_many, group, leave_room_for};
 
 /// The fewest copies of tiles, there and back, with which a device that has room for so many can run the groups in their order: of all
 /// sets of tiles that may be there, with those that the host does not have, the cheapest way to each.
@@ -96,87 +62,6 @@ fn subsets(set: u32, members: usize) -> Vec<u32> {
     all
 }
 
-/// Has all kernels built: groups that wait for theirs do not run ahead.
-fn build(rig: &Rig, queue: &Queue) {
-    let tiles = [Buffer::new(BYTES / 4), Buffer::new(BYTES / 4)];
-    for (changes, reads, replaces) in
-        [(0, vec![], true), (1, vec![], true), (0, vec![1], false), (0, vec![], false)]
-    {
-        drop(group(queue, &tiles, &Use { changes, reads, replaces }, 0));
-    }
-    rig.settle();
-    drop(tiles);
-    rig.settle();
-}
-
-/// Submits all groups of a program before any runs, lets everything go on, and checks what they have left.
-fn run(program: &Program, builder: FaultyBuilder, room: usize) -> Stats {
-    run_on(evictable(builder), program, room)
-}
-
-fn run_on(rig: Rig, program: &Program, room: usize) -> Stats {
-    run_by(rig, program, room, Rig::settle)
-}
-
-/// The same, where what goes on does so in this way.
-fn run_by(rig: Rig, program: &Program, room: usize, settle: impl FnOnce(&Rig)) -> Stats {
-    let queue = rig.queue(0);
-    leave_room_for(&rig, room);
-    build(&rig, &queue);
-    let tiles = given(program);
-    let mut events = Vec::new();
-    for (k, used) in program.uses.iter().enumerate() {
-        let k = k as u32;
-        events.push(group(&queue, &tiles, used, k));
-    }
-    settle(&rig);
-    for (k, event) in events.iter().enumerate() {
-        assert!(outcome(event).is_ok(), "{}, group {k}: {:?}", program.name, outcome(event));
-    }
-    let stats = rig.runtime.stats();
-    for (t, (tile, expected)) in tiles.iter().zip(results(program)).enumerate() {
-        assert_eq!(rig.values(tile), expected, "{}, tile {t}", program.name);
-    }
-    drop((queue, tiles, events));
-    rig.end();
-    stats
-}
-
-/// The tiles of a program, as they are at first.
-fn given(program: &Program) -> Vec<Buffer<u32>> {
-    let tile = |(t, given): (usize, &bool)| match given {
-        true => Buffer::from((0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect::<Vec<u32>>()),
-        false => Buffer::new(BYTES / 4),
-    };
-    program.given.iter().enumerate().map(tile).collect()
-}
-
-/// The commands of one group: what they make of the tiles is what [`results`] says.
-fn group(queue: &Queue, tiles: &[Buffer<u32>], used: &Use, k: u32) -> Event {
-    let x = &tiles[used.changes];
-    let submitted = queue.submit(|cg| {
-        let to = |kernel: &Kernel| match used.replaces {
-            true => KernelCall::new(kernel).buffer(cg.overwrite(x)),
-            false => KernelCall::new(kernel).buffer(cg.read_write(x)),
-        };
-        if used.replaces {
-            cg.parallel_for(x.len(), to(&SET).value(k))?;
-        }
-        for &read in &used.reads {
-            cg.parallel_for(x.len(), to(&BLEND).buffer(cg.read(&tiles[read])).value(k))?;
-        }
-        if used.reads.is_empty() && !used.replaces {
-            cg.parallel_for(x.len(), to(&STEP).value(k))?;
-        }
-        Ok(())
-    });
-    submitted.unwrap()
-}
-
-fn copies(stats: &Stats) -> usize {
-    stats.bytes_moved as usize / BYTES
-}
-
 /// Bytes that are moved, beside the fewest with which the groups could run in their order. There may be less: what can run without waiting
 /// for room does, but for what it would replace as long as others lack room.
 #[test]
@@ -196,7 +81,7 @@ fn what_is_moved_is_near_the_least_there_is() {
         let tiles = program.tiles();
         for (room, most) in [(tiles, 1.0), (tiles * 10 / 11, 1.1), (tiles / 2, 1.1), (tiles / 4, 1.1)] {
             let room = room.max(program.most());
-            let moved = copies(&run(program, Faulty::builder().lanes(1), room));
+            let moved = copies(&Run::new(program, room).on(evictable(Faulty::builder().lanes(1))));
             let least = fewest_copies(program, room);
             println!("{}: {tiles} tiles, room for {room}: {moved} copies, {least} at least", program.name);
             assert!(
@@ -218,46 +103,26 @@ fn little_more_is_moved_where_many_have_room() {
             let never_many = Rig::with(Faulty::builder().lanes(1), |runtime| {
                 runtime.residency(Residency::Evictable).room_for_many(usize::MAX)
             });
-            let few = copies(&run_on(never_many, program, room));
-            let many = copies(&run(program, Faulty::builder().lanes(1), room));
+            let few = copies(&Run::new(program, room).on(never_many));
+            let many = copies(&Run::new(program, room).on(evictable(Faulty::builder().lanes(1))));
             println!("{}: {tiles} tiles, room for {room}: {few} copies, and {many}", program.name);
             assert!(many as f64 <= few as f64 * 1.3, "{}, room for {room}: {few}, {many}", program.name);
         }
     }
 }
 
-/// All results are asked for as soon as the groups are submitted, so that each buffer has a host accessor that waits.
+/// All results are asked for as soon as the groups are submitted, so that each buffer has a host accessor that waits. Seen to fail for want of
+/// memory where those are not swapped out.
 #[test]
 fn results_are_asked_for_before_any_group_has_run() {
     for program in [matmul(2), cholesky(4), stencil(8, 4), cyclic(10, 5), random(11, 80, 3)] {
-        let rig = evictable(Faulty::builder().lanes(1));
-        let queue = rig.queue(0);
-        leave_room_for(&rig, program.most() + 1);
-        build(&rig, &queue);
-        let tiles = given(&program);
-        let events: Vec<Event> =
-            program.uses.iter().zip(0..).map(|(used, k)| group(&queue, &tiles, used, k)).collect();
-        let mut reads: Vec<_> = tiles.iter().map(|tile| Box::pin(tile.host_read())).collect();
-        let mut found: Vec<_> = reads.iter_mut().map(|read| poll(read.as_mut())).collect();
-        rig.settle();
-        for (k, event) in events.iter().enumerate() {
-            assert!(outcome(event).is_ok(), "{}, group {k}: {:?}", program.name, outcome(event));
-        }
-        for (t, (read, expected)) in reads.into_iter().zip(results(&program)).enumerate() {
-            let seen = match std::mem::replace(&mut found[t], Poll::Pending) {
-                Poll::Ready(seen) => seen,
-                Poll::Pending => rig.finish(read),
-            };
-            assert_eq!(seen.unwrap().to_vec(), expected, "{}, tile {t}", program.name);
-        }
-        drop(found);
-        drop((queue, tiles, events));
-        rig.end();
+        let run = Run::new(&program, program.most() + 1).asks_for_all_results();
+        run.on(evictable(Faulty::builder().lanes(1)));
     }
 }
 
-/// On devices of every kind groups find what they would have found with room for everything, also where little room counts as much. `run_on`
-/// checks it.
+/// On devices of every kind groups find what they would have found with room for everything, also where little room counts as much, and
+/// so do host accessors that some have between them. [`Run`] checks it.
 #[test]
 fn random_programs_find_their_data() {
     for seed in 0..120 {
@@ -274,7 +139,11 @@ fn random_programs_find_their_data() {
         };
         let many = [1, 9][seed as usize / 6 % 2];
         let rig = Rig::with(builder, |runtime| runtime.residency(Residency::Evictable).room_for_many(many));
-        run_on(rig, &program, program.most() + seed as usize % 3);
+        let run = Run::new(&program, program.most() + seed as usize % 3);
+        match seed / 12 % 2 {
+            0 => run.on(rig),
+            _ => run.asks_for_some(&mut Rng::new(seed)).on(rig),
+        };
     }
 }
 
@@ -366,11 +235,6 @@ fn settle_in_any_order(rig: &Rig, rng: &mut Rng, steps: usize) {
     rig.settle();
 }
 
-/// A runtime in which room for so many buffers counts as much.
-fn evictable_with_many(builder: FaultyBuilder, many: usize) -> Rig {
-    Rig::with(builder, |runtime| runtime.residency(Residency::Evictable).room_for_many(many))
-}
-
 /// On several lanes, whichever of them goes on first. Of 2,500 orders one, the 365th, was seen to leave wrong data: a group that had given up its
 /// room had left the list where it stood behind a copy, and ran without waiting for that. What counts as many here has two roots leave at once, as
 /// was so then.
@@ -380,7 +244,7 @@ fn groups_are_right_in_any_order_of_lanes() {
     for seed in 350..380 {
         let mut rng = Rng::new(seed);
         let rig = evictable_with_many(Faulty::builder().lanes(4), 40);
-        run_by(rig, &program, 80, |rig| settle_in_any_order(rig, &mut rng, 3));
+        Run::new(&program, 80).by(rig, |rig| settle_in_any_order(rig, &mut rng, 3));
     }
 }
 
@@ -412,8 +276,8 @@ fn programs_are_right_with_any_room_in_any_order() {
         };
         let builder = if rng.chance(30) { builder.depth(1 + rng.below(4)) } else { builder };
         println!("seed {seed}: {} of {} tiles, room for {room}", program.name, program.tiles());
-        run_by(evictable_with_many(builder, many), &program, room, |rig| {
-            settle_in_any_order(rig, &mut rng, 4)
-        });
+        let run = Run::new(&program, room);
+        let run = if seed % 3 == 0 { run.asks_for_some(&mut Rng::new(seed)) } else { run };
+        run.by(evictable_with_many(builder, many), |rig| settle_in_any_order(rig, &mut rng, 4));
     }
 }
