@@ -215,9 +215,8 @@ impl<S: Shell> Engine<S> {
         }
         gates += self.enter_half(writer, (whole.to, Mode::Overwrite), &mut load, &mut preds, turn);
         self.attach(writer, &mut preds, gates, turn);
-        // Only now, although the download was ready before: `stage` counts the upload's gates.
-        if reader != writer && self.nodes[reader].gates == 1 {
-            self.stage(reader, turn);
+        if reader != writer {
+            self.has_upload(reader, turn);
         }
         load.segments.tidy(&load.inside, &self.nodes, &mut self.read_sets);
         (reader, writer)
@@ -264,6 +263,16 @@ impl<S: Shell> Engine<S> {
         self.share_failure(reader, writer, DATA);
         self.note_edge(reader, writer);
         self.unstaged.insert(reader, writer);
+    }
+
+    /// A download's upload has been taken in, and with it all that the download waits for. Only now may it be ready: `stage` counts the
+    /// upload's gates.
+    pub(super) fn has_upload(&mut self, download: NodeId, turn: &mut Turn<S>) {
+        if self.nodes[download].gates == 1 {
+            self.stage(download, turn);
+        } else {
+            self.is_held_in_lines(download);
+        }
     }
 
     /// Enters what a move does at one of its ends. Returns one gate if there is no allocation yet.

@@ -111,8 +111,8 @@ impl<S: Shell> Engine<S> {
             self.use_swapped(writer, written);
         }
         self.attach(writer, &mut Preds::default(), gates, turn);
-        if reader != writer && self.nodes[reader].gates == 1 {
-            self.stage(reader, turn);
+        if reader != writer {
+            self.has_upload(reader, turn);
         }
         (reader, writer)
     }

@@ -5,6 +5,7 @@
 //! always by hand.
 
 mod ahead;
+mod aside;
 mod costs;
 mod data;
 mod ends;

@@ -10,21 +10,98 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("swap.rs", "if is_written && !in_heap {", "if is_written && !in_heap && false {")],
     },
     Fault {
-        what: "an older version goes that is nowhere else",
+        what: "an older version goes by way of the heap, and is nowhere else",
         found: &[Swapped(84)],
         changes: &[(
-            "swap/room.rs",
-            "(users.replaces() || !root.segments.iter().any(is_older))",
-            "(users.replaces() || !root.segments.iter().any(|of| is_older(of) && false))",
+            "swap/aside.rs",
+            "segment.is_current_in(HEAP) && !segment.has_come_to(memory, is_live)",
+            "segment.is_current_in(HEAP) && !segment.has_come_to(memory, is_live) && false",
         )],
     },
     Fault {
         what: "the heap takes data in while somebody counts on what it has",
-        found: &[Swapped(24), Script("swap::what_is_used_before_stays")],
+        found: &[Swapped(0)],
+        changes: &[(
+            "swap/aside.rs",
+            "self.is_used_in(id, HEAP) || self.is_older(id, memory)",
+            "self.is_older(id, memory)",
+        )],
+    },
+    Fault {
+        what: "what could go nowhere but aside leaves as if the heap could take it in",
+        found: &[Swapped(13), Script("swap::what_is_used_before_stays")],
         changes: &[(
             "swap/room.rs",
-            "&& !self.is_used_in(id, HEAP)",
-            "&& !(self.is_used_in(id, HEAP) && false)",
+            "!self.is_used_in(id, HEAP) && (users",
+            "!(self.is_used_in(id, HEAP) && false) && (users",
+        )],
+    },
+    Fault {
+        what: "what is aside and cannot come back counts as being in the heap",
+        found: &[Swapped(7349)],
+        changes: &[(
+            "swap.rs",
+            "match failed.clone().filter(|_| is_aside) {",
+            "match failed.clone().filter(|_| is_aside && false) {",
+        )],
+    },
+    Fault {
+        what: "what was aside stays",
+        found: &[Script("aside::what_a_host_accessor_waits_for_goes_aside")],
+        changes: &[(
+            "swap.rs",
+            "if is_aside {\n            self.let_aside_go",
+            "if is_aside && false {\n            self.let_aside_go",
+        )],
+    },
+    Fault {
+        what: "what a root has in two memories goes to one place aside",
+        found: &[Swapped(1)],
+        changes: &[(
+            "swap/aside.rs",
+            "self.aside_slots.iter().any(|(of, _)| *of == root)",
+            "self.aside_slots.iter().any(|(of, _)| *of == root && false)",
+        )],
+    },
+    Fault {
+        what: "what could not be copied aside comes back all the same",
+        found: &[Swapped(64)],
+        changes: &[(
+            "swap.rs",
+            "if is_aside {\n            return self.stays",
+            "if is_aside && false {\n            return self.stays",
+        )],
+    },
+    Fault {
+        what: "steps back wait for memory though what they bring has not left",
+        found: &[Script("aside::what_is_aside_is_not_waited_for_in_vain")],
+        changes: &[("swap/aside.rs", "        self.fail_steps(back, &cause, turn);\n", "")],
+    },
+    Fault {
+        what: "a copy by way of staging counts as what lacks only memory, whatever it waits for",
+        found: &[Script("aside::a_copy_behind_who_waits_for_the_program_is_not_urgent")],
+        changes: &[(
+            "swap/room.rs",
+            "Half::First => 1 + self.unstaged",
+            "Half::First => 2 + 0 * self.unstaged",
+        )],
+    },
+    Fault {
+        what: "who waits for the program takes room from who could run",
+        found: &[Script("aside::who_waits_for_the_program_takes_nothing_from_who_could_run")],
+        changes: &[(
+            "swap/room.rs",
+            "!is_held || !self.next_could_run(*root, memory)",
+            "true || !self.next_could_run(*root, memory)",
+        )],
+    },
+    Fault {
+        what: "what is just being copied to the host is not waited for",
+        found: &[Script("aside::what_is_being_copied_to_the_host_is_waited_for")],
+        changes: &[(
+            "evict.rs",
+            "is_under_way(node) && node.uses.iter().any(is_saved)",
+            "false && is_under_way(node) && node.uses.iter().any(is_saved)",
         )],
     },
     Fault {
