@@ -109,7 +109,7 @@ fn a_product_of_tiles_that_do_not_fit() {
 }
 
 /// All results are asked for before the groups have run, so that each tile has a host accessor that waits, and none is left whose place in
-/// the heap is free. Seen to fail for want of memory where those are not swapped out.
+/// the heap is free.
 #[test]
 fn results_that_are_asked_for_first() {
     let all = 3 * TILES * TILES;

@@ -14,6 +14,16 @@ use windlass_conformance::Kernels;
 use windlass_wgpu::Wgpu;
 use windlass_wgpu::native::{DeviceHandle, Memory, wgpu};
 
+#[windlass::kernels]
+mod kernels {
+    use windlass::prelude::*;
+
+    #[kernel]
+    pub fn add_one(x: &mut [u32]) {
+        x[global_id(0)] += 1;
+    }
+}
+
 const DOUBLE: &str = "
     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
     @compute @workgroup_size(1) fn double(@builtin(global_invocation_id) at: vec3<u32>) { x[at.x] *= 2u; }
@@ -106,6 +116,10 @@ fn native_code_that_fails_fails_its_group() -> Result<()> {
 
 /// A device as an application opens one, without anything that it was not asked for.
 fn opened(name: &str) -> (wgpu::Instance, wgpu::Device, wgpu::Queue) {
+    opened_with(name, wgpu::Limits::default())
+}
+
+fn opened_with(name: &str, required_limits: wgpu::Limits) -> (wgpu::Instance, wgpu::Device, wgpu::Queue) {
     let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
     wanted.backends = wgpu::Backends::VULKAN;
     wanted.flags = wgpu::InstanceFlags::empty();
@@ -113,9 +127,64 @@ fn opened(name: &str) -> (wgpu::Instance, wgpu::Device, wgpu::Queue) {
     let adapters = block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
     let adapter =
         adapters.into_iter().find(|adapter| adapter.get_info().name == name).expect("it was listed");
-    let (device, queue) =
-        block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("it opens");
+    let wanted = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+    let (device, queue) = block_on(adapter.request_device(&wanted)).expect("it opens");
     (instance, device, queue)
+}
+
+/// On a device that binds less than a buffer has, kernels have parts of it, copies go through all of it, and who asks for all is told why not.
+#[test]
+fn buffers_are_larger_than_what_a_device_binds() -> Result<()> {
+    const MOST: usize = 1 << 20;
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let limits = wgpu::Limits { max_storage_buffer_binding_size: MOST as u64, ..Default::default() };
+    let (_instance, device, own) = opened_with(listed.name(), limits);
+    let context = Context::blocking_from_native::<Wgpu>(&runtime, DeviceHandle::new(device, own))?;
+    let queue = Queue::blocking_in_context(&context, &listed)?;
+    let all = Buffer::from((0..MOST as u32).collect::<Vec<u32>>());
+    let part = |from: usize| from..(from + MOST / 4 - 64).min(MOST);
+    // From odd places on, so that a binding begins before its part.
+    for from in (1..MOST).step_by(MOST / 4 - 64) {
+        let part = part(from);
+        let items = part.len();
+        queue.submit(|cg| cg.parallel_for(items, kernels::add_one(cg.read_write(&all.range(part)))))?;
+    }
+    let seen = all.host_read().blocking_wait()?;
+    assert!(seen.iter().zip(0..).all(|(seen, i)| *seen == i + u32::from(i > 0)));
+    drop(seen);
+    // Bytes from one odd place to another go by a kernel as well, part by part.
+    let bytes = Buffer::from((0..3 * MOST + 5).map(|i| (i % 251) as u8).collect::<Vec<u8>>());
+    let moved = Buffer::<u8>::new(bytes.len());
+    queue.submit(|cg| {
+        let (from, to) = (cg.read(&bytes.range(1..3 * MOST + 3)), cg.write(&moved.range(3..3 * MOST + 5)));
+        cg.copy(&from, &to)
+    })?;
+    let seen = moved.host_read().blocking_wait()?;
+    assert_eq!(&seen[..3], &[0; 3]);
+    assert!(seen[3..].iter().zip(1..).all(|(seen, i)| *seen == (i % 251) as u8));
+    let refused = queue.submit(|cg| cg.parallel_for(MOST, kernels::add_one(cg.read_write(&all))))?;
+    let refused = refused.blocking_wait().unwrap_err();
+    assert!(
+        refused.to_string().contains("binds 4194304 bytes, the device binds 1048576 at most"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+/// On a device that the runtime opens its limit is known, and the call is refused.
+#[test]
+fn what_is_more_than_a_device_binds_is_refused_in_the_call() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let most = listed.info().limits.binding;
+    let queue = Queue::blocking_on(listed)?;
+    // Nothing is allocated for it.
+    let all = Buffer::<u32>::new(most as usize / 4 + 1);
+    let refused = queue.submit(|cg| cg.parallel_for(1, kernels::add_one(cg.read_write(&all)))).unwrap_err();
+    let told = format!("argument 0 of kernel `add_one` shows {} bytes", (most / 4 + 1) * 4);
+    assert!(refused.to_string().contains(&told), "{refused}");
+    Ok(())
 }
 
 /// The runtime works on a device that the program opened, beside the program, which goes on when the runtime has gone.
