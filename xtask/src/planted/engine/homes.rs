@@ -234,7 +234,7 @@ pub(super) static FAULTS: &[Fault] = &[
         what: "who lacks memory waits for groups that lack some, too",
         found: &[Script("evict::who_lacks_memory_waits_for_those_who_run")],
         changes: &[
-            ("evict.rs", "lines.is_any_under_way() && {", "(lines.is_any_under_way() || true) && {"),
+            ("evict.rs", "if !lines.is_any_under_way() {", "if !lines.is_any_under_way() && false {"),
             (
                 "evict.rs",
                 "waiting.any(|(id, _)| !stuck.contains(&id))",
