@@ -56,7 +56,7 @@ pub(super) struct Swap<S: Shell> {
     failed: Option<S::Cause>,
     /// The memory is in a lost context, and counted there.
     is_lost: bool,
-    /// What is there may go [aside](aside), and not into the heap; and whether it has.
+    /// What is there may go [aside], and not into the heap; and whether it has.
     may_go_aside: bool,
     is_aside: bool,
 }

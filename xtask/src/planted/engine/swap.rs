@@ -244,7 +244,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "memory is given up for a group that waits for something else",
         found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
-        changes: &[("swap/replaced.rs", "&& self.lacks_only_memory(first)\n", "&& first.gates > 0\n")],
+        changes: &[("swap/replaced.rs", "&& self.lacks_only_memory(of.first)\n", "&& first.gates > 0\n")],
     },
     Fault {
         what: "memory is given up though what is replaced later is enough",
