@@ -65,7 +65,7 @@ impl<S: Shell> Engine<S> {
         if !lines.is_any_under_way() {
             return false;
         }
-        // What is just being copied elsewhere can be given up then.
+        // What is in use elsewhere, by a copy that takes it there for one, may be given up then.
         let is_saved = |used: &Use| used.memory != memory && lines.is_idle(used.root, memory);
         let saves = |node: &Node<S>| is_under_way(node) && node.uses.iter().any(is_saved);
         if self.nodes.iter().any(|(_, node)| saves(node)) {

@@ -212,7 +212,7 @@ pub struct Engine<S: Shell> {
     swaps: HashMap<NodeId, (RootId, MemoryId)>,
     /// Roots with which nothing new runs in a memory, until what does has ended.
     closing_slots: Vec<(RootId, MemoryId)>,
-    /// Roots that are being copied to the heap.
+    /// Roots that are being copied to the heap, or aside.
     leaving_slots: Vec<(RootId, MemoryId)>,
     /// Roots that have memory again, to which their data comes back.
     arriving_slots: Vec<(RootId, MemoryId)>,
@@ -220,8 +220,6 @@ pub struct Engine<S: Shell> {
     lacking: Vec<swap::Lacking>,
     /// Host memory for what is swapped out while the heap's is used, once any is.
     aside: Option<MemoryId>,
-    /// Roots that have something there, each with where that is from, until the last step there or back has ended.
-    aside_slots: Vec<(RootId, MemoryId)>,
     /// Who uses which root where, while there is a lack of room.
     lines: Option<Box<swap::Lines>>,
     /// A spare list for the predecessors of the node that is being planned.
@@ -279,7 +277,6 @@ impl<S: Shell> Engine<S> {
             closing_slots: Vec::new(),
             leaving_slots: Vec::new(),
             aside: None,
-            aside_slots: Vec::new(),
             arriving_slots: Vec::new(),
             lacking: Vec::new(),
             lines: None,

@@ -69,9 +69,9 @@ pub struct Depth {
 
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
-    /// The context that it belongs to; the heap belongs to none.
+    /// The context that it belongs to; the heap belongs to none, nor does what is aside.
     pub(super) context: Option<ContextId>,
-    /// A device that works on this memory, for transfers to run on; the heap may have none.
+    /// A device that works on this memory, for transfers to run on; those of the host may have none.
     pub(super) device: Option<DeviceId>,
     pub(super) traits: MemoryTraits,
     /// How many roots have an allocation here, or have asked for one.

@@ -7,8 +7,8 @@
 //! been made, the data comes back (it is *arriving*); and then the slot is ready, and its users are let go. If a copy to the
 //! heap fails, the data stays where it is (*staying*).
 //!
-//! The heap's own allocation of the root takes the data in, so nobody may count on that meanwhile: a root that has users in the heap
-//! is left alone. What was current in the heap stays there as it is. The rest was stale, and is overwritten. The steps back are
+//! The heap's own allocation of the root takes the data in, so nobody may count on that meanwhile: the data of a root that has users in the
+//! heap goes [aside], if it has to go. What was current in the heap stays there as it is. The rest was stale, and is overwritten. The steps back are
 //! planned together with those to the heap, as readers there: later writers of the heap's copy come behind them, though the
 //! steps may wait for room for long. The steps are not entered in the memory that is swapped out itself. Nobody else
 //! touches it until they are over.
@@ -65,15 +65,19 @@ pub(super) struct Swap<S: Shell> {
 enum Phase {
     /// Nothing new runs with it, and what does has not ended.
     Closing,
-    /// It is copied to the heap.
+    /// It is copied to the heap, or aside.
     Leaving,
-    /// A copy to the heap has failed: it is as it was, as soon as the steps back have ended.
+    /// A copy from there has failed: it is as it was, as soon as the steps back have ended.
     Staying,
     Away,
     Arriving,
 }
 
 impl<S: Shell> Swap<S> {
+    pub(super) fn is_aside(&self) -> bool {
+        self.is_aside
+    }
+
     /// There is no memory now, and it waits for room.
     pub(super) fn is_away(&self) -> bool {
         self.phase == Phase::Away
@@ -467,9 +471,14 @@ impl<S: Shell> Engine<S> {
             }
             made => {
                 turn.freed.extend(made);
-                match failed.clone().filter(|_| is_aside) {
-                    Some(cause) => self.lose_aside(root, memory, &cause, turn),
-                    None => entry.stay_in_heap(memory, |id| nodes.contains(id)),
+                match (&failed, phase) {
+                    (Some(cause), _) if is_aside => self.lose_aside(root, memory, cause, turn),
+                    // The heap has what was copied there. Of what has not left the device that is lost has taken the last copy, even if
+                    // that is still to be noted: its nodes end before its data does.
+                    (_, Phase::Leaving | Phase::Away | Phase::Arriving) if !is_aside => {
+                        entry.stay_in_heap(memory, |id| nodes.contains(id));
+                    }
+                    _ => entry.copies.forget(memory),
                 }
                 if !is_lost {
                     self.slot_is_gone(memory, None);
@@ -479,7 +488,7 @@ impl<S: Shell> Engine<S> {
             }
         }
         if is_aside {
-            self.let_aside_go(root, memory, turn);
+            self.let_aside_go(root, turn);
         }
     }
 }

@@ -69,7 +69,7 @@ impl<S: Shell> Engine<S> {
             (Some(from), Some(to)) => {
                 Some(Route::Staged { from: Place::Device(from), to: Place::Device(to) })
             }
-            // A memory that no device works on is the heap, which is addressable.
+            // A memory that no device works on is the host's, which is addressable.
             _ => None,
         }
     }

@@ -34,7 +34,8 @@ impl<S: Shell> Engine<S> {
 
     /// Whether a root has something aside, out of another memory: there is one place for it.
     pub(super) fn has_aside(&self, root: RootId) -> bool {
-        self.aside_slots.iter().any(|(of, _)| *of == root)
+        let mut slots = self.roots[root].slots.iter();
+        slots.any(|(_, slot)| matches!(slot, Slot::Swapped(swap) if swap.is_aside))
     }
 
     /// The memory for what is aside. It is the host's, and nobody else has anything there.
@@ -57,7 +58,6 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> [Steps; 2] {
         let aside = self.aside();
-        self.aside_slots.push((root, memory));
         let out = self.move_aside(root, memory, (memory, aside), turn);
         let before = std::mem::replace(&mut self.submitted, submitted);
         let back = self.move_aside(root, memory, (aside, memory), turn);
@@ -129,14 +129,14 @@ impl<S: Shell> Engine<S> {
         swap.phase = Phase::Staying;
         let back = std::mem::take(&mut swap.back);
         self.swaps.retain(|_, of| *of != (root, memory));
-        self.let_users_go(root, memory, turn);
+        // Before the slot is ready: when they settle they count as having written, and what stays is noted after that.
         self.fail_steps(back, &cause, turn);
+        self.let_users_go(root, memory, turn);
         turn.causes.push(cause);
     }
 
     /// The memory aside is not needed any more.
-    pub(super) fn let_aside_go(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        self.aside_slots.retain(|of| *of != (root, memory));
+    pub(super) fn let_aside_go(&mut self, root: RootId, turn: &mut Turn<S>) {
         let Some(aside) = self.aside else { return };
         let Some(entry) = self.roots.get_mut(root) else { return };
         let Some(at) = entry.slots.iter().position(|(of, _)| *of == aside) else { return };

@@ -15,6 +15,9 @@ use super::super::node::Half;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
 use super::{Cargo, Lines};
 
+/// The place in the order of what comes back for nobody.
+const NOBODY: u64 = u64::MAX;
+
 /// With room for so many roots it costs little to have room for one less.
 pub(in super::super) const MANY: usize = 9;
 
@@ -105,7 +108,11 @@ impl<S: Shell> Engine<S> {
         {
             return Some(Wish { root, place, is_held: false, waits_for_others });
         }
-        let (is_held, place) = lines.first_needing(root, memory)?;
+        let Some((is_held, place)) = lines.first_needing(root, memory) else {
+            // Nobody needs it there any more, but there is no other copy of what is aside.
+            let is_aside = matches!(slot, Slot::Swapped(swap) if swap.is_aside());
+            return is_aside.then_some(Wish { root, place: NOBODY, is_held: true, waits_for_others: None });
+        };
         // Who writes the heap's copy waits for the way back.
         let is_waited_for = match slot {
             Slot::Swapped(swap) => swap.back.iter().any(|step| self.holds_up_writers(*step)),
@@ -171,7 +178,8 @@ impl<S: Shell> Engine<S> {
         let Some(wish) = self.wish_to_serve(memory, asked, all_will_run) else { return Room::Later };
         let Wish { root, place: mine, is_held, .. } = wish;
         // Who is held takes nothing from who is not: that one is the more urgent, and would take it back at once.
-        let best = self.farthest(memory, Some(mine), |root| !is_held || !self.next_could_run(*root, memory));
+        let best =
+            self.farthest(memory, Some(mine), |root| !is_held || !self.has_who_could_run(*root, memory));
         // That costs nothing, whoever's turn it is; later it may have been written again.
         if let Some(best) = best.filter(|(_, users)| users.replaces()) {
             return self.swap_out_for(&wish, best, memory, turn);
@@ -201,6 +209,8 @@ impl<S: Shell> Engine<S> {
             |root: &RootId| self.lines.as_ref().is_some_and(|lines| lines.has_at(*root, memory, mine));
         let by_heap = self.farthest(memory, None, |root| !is_own(root));
         match by_heap.or_else(|| self.farthest_aside(memory, mine)) {
+            // Sooner or later something there is let go of.
+            None if mine == NOBODY && first.is_some() => Room::Later,
             None => Room::None,
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
@@ -208,10 +218,10 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Whether the next user of a root in a memory lacks nothing but memory.
-    fn next_could_run(&self, root: RootId, memory: MemoryId) -> bool {
-        let next = self.lines.as_ref().and_then(|lines| lines.first_needing(root, memory));
-        next.is_some_and(|(is_held, _)| !is_held)
+    /// Whether a user of a root in a memory lacks nothing but memory.
+    fn has_who_could_run(&self, root: RootId, memory: MemoryId) -> bool {
+        let first = self.lines.as_ref().and_then(|lines| lines.first_needing(root, memory));
+        first.is_some_and(|(is_held, _)| !is_held)
     }
 
     /// Swaps a root out for a wish.

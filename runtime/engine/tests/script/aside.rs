@@ -97,6 +97,73 @@ fn what_is_aside_is_not_waited_for_in_vain() {
     }
 }
 
+/// Nobody needs on the device any more what is aside, and there is no room for it: it waits for some, since there is no other copy. Seen to be lost
+/// for want of memory.
+#[test]
+fn what_is_aside_comes_back_for_nobody() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.data(64), s.buffer(64));
+    s.group("first").on(gpu).uses(a, line(0..32), Mode::Write).submit();
+    s.run_to_the_end();
+    let guard = s.guard("guard", a, line(32..64), Mode::Read);
+    assert_eq!(s.started, [guard]);
+    s.started.clear();
+    s.holds_memory = true;
+    let later = s.group("later").on(gpu).uses(a, line(0..32), Mode::Read).gates(1).submit();
+    s.group("writer").on(gpu).writes(b).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Begun);
+    s.answer_in(ASIDE, a, Ok(0));
+    s.run_to_the_end();
+    s.make(b);
+    s.run_to_the_end();
+    let held = s.group("held").on(gpu).updates(b).gates(1).submit();
+    s.cancel(later);
+    s.finish(guard);
+    assert_eq!(s.make_room(a, gpu), Room::Later);
+    s.open(later);
+    s.open(held);
+    s.run_to_the_end();
+    s.holds_memory = false;
+    s.absorb();
+    s.run_to_the_end();
+    let reader = s.group("reads").reads(a).submit();
+    s.run_to_the_end();
+    assert!(s.is_done(reader));
+    s.assert_empty();
+}
+
+/// A device hangs with what is to be copied out of it, and with what still uses that: nobody takes the heap's memory for the data, where nothing has
+/// come. Seen to be read as if it were there.
+#[test]
+fn what_hangs_on_its_way_out_is_not_in_the_heap() {
+    for is_leaving in [false, true] {
+        let (mut s, gpu, a, b) = with_one_there(false);
+        let context = s.context_of(gpu);
+        if !is_leaving {
+            s.group("runs").on(gpu).reads(a).submit();
+            s.feed_all();
+        }
+        s.group("writer").on(gpu).writes(b).submit();
+        let later = s.group("later").on(gpu).reads(a).gates(1).submit();
+        assert_eq!(s.make_room(b, gpu), Room::Begun);
+        if is_leaving {
+            s.make(a);
+            s.feed_all();
+        }
+        s.engine.will_abandon(context);
+        s.engine.lose(context, "hung", &mut s.turn);
+        s.turn.leaked.clear();
+        s.holds_memory = false;
+        s.absorb();
+        s.open(later);
+        s.run_to_the_end();
+        let reader = s.group("reads").reads(a).submit();
+        s.run_to_the_end();
+        assert_eq!(s.end(reader), Some(&Outcome::Doomed("hung")), "{is_leaving}");
+        s.assert_empty();
+    }
+}
+
 /// What is copied to the heap by way of staging waits for the group that writes it, and that one for the program: so nobody could run who wants
 /// this back. Seen to go first, and to take room for ever from who could run and back, where such a copy counted as what only lacks memory.
 #[test]

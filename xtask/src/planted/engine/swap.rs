@@ -41,8 +41,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Swapped(7349)],
         changes: &[(
             "swap.rs",
-            "match failed.clone().filter(|_| is_aside) {",
-            "match failed.clone().filter(|_| is_aside && false) {",
+            "(Some(cause), _) if is_aside =>",
+            "(Some(cause), _) if is_aside && false =>",
         )],
     },
     Fault {
@@ -59,8 +59,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Swapped(1)],
         changes: &[(
             "swap/aside.rs",
-            "self.aside_slots.iter().any(|(of, _)| *of == root)",
-            "self.aside_slots.iter().any(|(of, _)| *of == root && false)",
+            "Slot::Swapped(swap) if swap.is_aside))",
+            "Slot::Swapped(swap) if swap.is_aside && false))",
         )],
     },
     Fault {
@@ -78,6 +78,24 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("swap/aside.rs", "        self.fail_steps(back, &cause, turn);\n", "")],
     },
     Fault {
+        what: "what has not left a device that hangs counts as being in the heap",
+        found: &[Script("aside::what_hangs_on_its_way_out_is_not_in_the_heap")],
+        changes: &[(
+            "swap.rs",
+            "(_, Phase::Leaving | Phase::Away | Phase::Arriving) if !is_aside",
+            "_ if !is_aside",
+        )],
+    },
+    Fault {
+        what: "what is aside, and nobody needs on the device any more, is lost if there is no room",
+        found: &[Script("aside::what_is_aside_comes_back_for_nobody")],
+        changes: &[(
+            "swap/room.rs",
+            "return is_aside.then_some(Wish",
+            "return (is_aside && false).then_some(Wish",
+        )],
+    },
+    Fault {
         what: "a copy by way of staging counts as what lacks only memory, whatever it waits for",
         found: &[Script("aside::a_copy_behind_who_waits_for_the_program_is_not_urgent")],
         changes: &[(
@@ -91,8 +109,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Script("aside::who_waits_for_the_program_takes_nothing_from_who_could_run")],
         changes: &[(
             "swap/room.rs",
-            "!is_held || !self.next_could_run(*root, memory)",
-            "true || !self.next_could_run(*root, memory)",
+            "!is_held || !self.has_who_could_run(*root, memory)",
+            "true || !self.has_who_could_run(*root, memory)",
         )],
     },
     Fault {
