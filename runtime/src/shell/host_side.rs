@@ -219,6 +219,7 @@ impl State {
         turn: &mut Turn<Windlass>,
     ) -> Option<Arc<dyn Allocation>> {
         let Coming { guard, root, bounds, mode, in_heap, behind_readers, mut spare } = coming;
+        let in_heap = in_heap || self.engine.is_short_of_room();
         let work = Work::Guard(guard.clone());
         let plan = GuardPlan { root, bounds, mode, in_heap, behind_readers, work };
         let node = self.engine.plan_guard(plan, &mut spare, turn);

@@ -3,6 +3,10 @@
 #[path = "drivers/find.rs"]
 mod find;
 
+use std::future::poll_fn;
+use std::task::Poll;
+
+use futures::executor::block_on;
 use windlass::prelude::*;
 use windlass::{Residency, Runtime};
 
@@ -126,16 +130,25 @@ fn results_that_are_asked_for_first() {
         for _ in 0..2 {
             events.extend(tiles.iter().map(|tile| add(tile)));
         }
-        let reads: Vec<_> = tiles.iter().map(|tile| tile.host_read()).collect();
-        let found: Vec<_> = reads.into_iter().map(|read| read.blocking_wait().unwrap()).collect();
-        events.iter().for_each(|event| event.blocking_wait().unwrap());
-        for (t, found) in found.iter().enumerate() {
-            let (of, at) = ([1, 2, 0][t / (TILES * TILES)], t % (TILES * TILES));
-            let (top, left) = (at / TILES * SIDE, at % TILES * SIDE);
-            for (row, column) in [(0, 0), (SIDE - 1, SIDE - 1), (3, SIDE / 2)] {
-                assert_eq!(found[[row, column]], element(of, top + row, left + column) + 2, "tile {t}");
+        block_on(async {
+            let mut reads: Vec<_> = tiles.iter().map(|tile| Box::pin(tile.host_read())).collect();
+            let mut found = Vec::new();
+            for read in &mut reads {
+                found.push(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await);
             }
-        }
+            for (t, (read, found)) in reads.into_iter().zip(found).enumerate() {
+                let found = match found {
+                    Poll::Ready(found) => found.unwrap(),
+                    Poll::Pending => read.await.unwrap(),
+                };
+                let (of, at) = ([1, 2, 0][t / (TILES * TILES)], t % (TILES * TILES));
+                let (top, left) = (at / TILES * SIDE, at % TILES * SIDE);
+                for (row, column) in [(0, 0), (SIDE - 1, SIDE - 1), (3, SIDE / 2)] {
+                    assert_eq!(found[[row, column]], element(of, top + row, left + column) + 2, "tile {t}");
+                }
+            }
+        });
+        events.iter().for_each(|event| event.blocking_wait().unwrap());
     }
 }
 

@@ -38,6 +38,12 @@ impl<S: Shell> Engine<S> {
         self.lacking.push(Lacking { root, memory, first });
     }
 
+    /// Whether anybody lacks room anywhere, or is being given some. A host accessor that has a root's data in a device's memory, where the host
+    /// reaches it, keeps that there for as long as the program likes; so it is better off with the heap's then.
+    pub fn is_short_of_room(&self) -> bool {
+        !self.lacking.is_empty() || !self.swaps.is_empty()
+    }
+
     /// The roots that lack room in a memory.
     pub(super) fn lacking_in(&self, memory: MemoryId) -> impl Iterator<Item = RootId> {
         self.lacking.iter().filter(move |of| of.memory == memory).map(|of| of.root)

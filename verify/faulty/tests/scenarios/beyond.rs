@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use windlass::prelude::*;
 use windlass::{KernelCall, Residency};
-use windlass_faulty::Faulty;
+use windlass_faulty::{Faulty, Memory};
 use windlass_testkit::Rng;
 use windlass_testkit::tiles::{Program, cholesky, cyclic, matmul, random, stencil};
 
@@ -112,12 +112,14 @@ fn little_more_is_moved_where_many_have_room() {
 }
 
 /// All results are asked for as soon as the groups are submitted, so that each buffer has a host accessor that waits. Seen to fail for want of
-/// memory where those are not swapped out.
+/// memory where those are not swapped out; and where they had the data in the device's memory, if the host reaches that.
 #[test]
 fn results_are_asked_for_before_any_group_has_run() {
     for program in [matmul(2), cholesky(4), stencil(8, 4), cyclic(10, 5), random(11, 80, 3)] {
-        let run = Run::new(&program, program.most() + 1).asks_for_all_results();
-        run.on(evictable(Faulty::builder().lanes(1)));
+        for memory in [Memory::Own, Memory::Visible] {
+            let run = Run::new(&program, program.most() + 1).asks_for_all_results();
+            run.on(evictable(Faulty::builder().device(memory).lanes(1)));
+        }
     }
 }
 
