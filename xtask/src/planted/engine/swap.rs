@@ -133,7 +133,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a copy that came by way of staging counts as the heap's though that has changed since",
-        found: &[Swapped(29409)],
+        found: &[Swapped(2172)],
         changes: &[(
             "swap/copies.rs",
             "does == Does::CopiesHeap(self.writers_in_heap)",
@@ -174,7 +174,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "who writes a part counts as who writes all",
-        found: &[Swapped(25)],
+        found: &[Swapped(27)],
         changes: &[(
             "node.rs",
             "(false, true) if bounds == extent => Does::Replaces",
@@ -183,7 +183,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a copy counts as the heap's after that was written",
-        found: &[Swapped(13)],
+        found: &[Swapped(2627)],
         changes: &[(
             "swap/copies.rs",
             "self.written.extend::<SmallVec<[MemoryId; 2]>>(other);",
