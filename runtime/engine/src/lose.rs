@@ -15,7 +15,6 @@
 
 use super::ids::{ContextId, LaneId, MemoryId};
 use super::links::{DATA, EVENT};
-use super::segments::Content;
 use super::unused::{Fate, Kept, Lost};
 use super::{Allocate, End, Engine, HEAP, Node, NodeId, Place, RootId, Shell, Slot, State, Turn, Use};
 
@@ -209,12 +208,7 @@ impl<S: Shell> Engine<S> {
         for id in roots {
             let root = &mut self.roots[id];
             for segment in root.segments.iter_mut() {
-                for replica in segment.replicas.iter_mut().filter(|r| gone.has(id, r.memory)) {
-                    (replica.valid, replica.valid_unless, replica.cleared) = (false, None, false);
-                }
-                if matches!(segment.content, Content::Written) && segment.is_nowhere() {
-                    segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
-                }
+                segment.lose_copies(|memory| gone.has(id, memory), cause, &mut turn.causes);
             }
             for at in (0..root.slots.len()).rev() {
                 let gone_memory = root.slots[at].0;

@@ -208,6 +208,16 @@ impl<C: Clone + PartialEq> Segment<C> {
         !self.replicas.iter().any(|r| r.valid)
     }
 
+    /// What some memories hold is lost. Written data that is nowhere else is poisoned with the cause.
+    pub(super) fn lose_copies(&mut self, is_lost: impl Fn(MemoryId) -> bool, cause: &C, causes: &mut Vec<C>) {
+        for copy in self.replicas.iter_mut().filter(|copy| is_lost(copy.memory)) {
+            (copy.valid, copy.valid_unless, copy.cleared) = (false, None, false);
+        }
+        if matches!(self.content, Content::Written) && self.is_nowhere() {
+            self.content.become_other(Content::Poisoned(cause.clone()), causes);
+        }
+    }
+
     /// A memory has no copy any more; nobody uses it.
     pub(super) fn forget_copy(&mut self, memory: MemoryId, read_sets: &mut Slab<ReadSet>) {
         for replica in self.replicas.iter_mut().filter(|replica| replica.memory == memory) {

@@ -74,10 +74,6 @@ enum Phase {
 }
 
 impl<S: Shell> Swap<S> {
-    pub(super) fn is_aside(&self) -> bool {
-        self.is_aside
-    }
-
     /// There is no memory now, and it waits for room.
     pub(super) fn is_away(&self) -> bool {
         self.phase == Phase::Away

@@ -13,7 +13,6 @@ use super::super::ids::MemoryId;
 use super::super::machine::{Memory, MemoryTraits};
 use super::super::node::Does;
 use super::super::preds::Preds;
-use super::super::segments::Content;
 use super::super::transfer::{Passage, Route, Steps};
 use super::super::{Engine, HEAP, NodeId, RootId, Shell, Slot, Step, Transfer, Turn, Use};
 use super::Phase;
@@ -160,12 +159,7 @@ impl<S: Shell> Engine<S> {
         let Some(entry) = self.roots.get_mut(root) else { return };
         entry.copies.forget(memory);
         for segment in entry.segments.iter_mut() {
-            for copy in segment.replicas.iter_mut().filter(|copy| copy.memory == memory) {
-                (copy.valid, copy.valid_unless, copy.cleared) = (false, None, false);
-            }
-            if matches!(segment.content, Content::Written) && segment.is_nowhere() {
-                segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
-            }
+            segment.lose_copies(|of| of == memory, cause, &mut turn.causes);
         }
     }
 }

@@ -110,7 +110,7 @@ impl<S: Shell> Engine<S> {
         }
         let Some((is_held, place)) = lines.first_needing(root, memory) else {
             // Nobody needs it there any more, but there is no other copy of what is aside.
-            let is_aside = matches!(slot, Slot::Swapped(swap) if swap.is_aside());
+            let is_aside = matches!(slot, Slot::Swapped(swap) if swap.is_aside);
             return is_aside.then_some(Wish { root, place: NOBODY, is_held: true, waits_for_others: None });
         };
         // Who writes the heap's copy waits for the way back.
