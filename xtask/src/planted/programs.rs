@@ -62,9 +62,9 @@ const LOSSES: &[Fault] = &[
     ),
     Fault(
         "what was on a lost device alone is not missed",
-        "runtime/engine/src/lose.rs",
-        "if matches!(segment.content, Content::Written) && segment.is_nowhere() {",
-        "if false && segment.is_nowhere() {",
+        "runtime/engine/src/segments.rs",
+        "if matches!(self.content, Content::Written) && self.is_nowhere() {",
+        "if false && self.is_nowhere() {",
     ),
     Fault(
         "who was cancelled leaves what was to be there, and did not come",
