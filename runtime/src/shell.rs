@@ -115,6 +115,14 @@ impl Shell for Windlass {
     fn small_heap(bytes: usize) -> Option<Arc<dyn Allocation>> {
         (bytes <= SMALL_HEAP).then(|| heap(bytes).ok()).flatten()
     }
+
+    fn show_memory(commands: &Commands) -> bool {
+        commands.iter().any(|command| matches!(command, Planned::Native(_)))
+    }
+
+    fn fits((old, had): (&AboutRoot, usize), (new, bytes): (&AboutRoot, usize)) -> bool {
+        old.image.is_none() && new.image.is_none() && had == bytes
+    }
 }
 
 /// A one-shot signal between the engine and a future on the executor.

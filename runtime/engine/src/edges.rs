@@ -39,6 +39,7 @@ impl<S: Shell> Engine<S> {
         // Each predecessor is linked once. Two edges to the same node would count two gates, and `held_by` takes
         // a node with one gate for one that waits for nothing but the edge in its hands.
         preds.settle_duplicates();
+        self.joins_chain(id, preds);
         if self.record.is_some() {
             self.note_edges(id, preds);
         }

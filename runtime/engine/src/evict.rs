@@ -129,7 +129,8 @@ impl<S: Shell> Engine<S> {
         let extent = entry.extent;
         let all = entry.segments.overlapping(&extent);
         entry.segments.tidy(&all, nodes, read_sets);
-        turn.freed.push(allocation);
+        let share = entry.take_share(memory);
+        self.frees(allocation, share, false, turn);
         self.slot_is_gone(memory, None);
         self.look_for_unused(turn);
         true

@@ -85,7 +85,11 @@ impl<S: Shell> Engine<S> {
         }
         let kind = if self.nodes[id].end.is_some() { Kind::RefusedGuard } else { Kind::Guard };
         let user = User { node: id, realm: Realm::Host, memory, kind };
-        let gates = self.apply(user, &access, &mut preds, turn);
+        self.apply(user, &access, &mut preds, turn);
+        let gates = match self.roots[root].allocation(memory) {
+            Some(_) => 0,
+            None => self.await_memory(id, root, memory, turn),
+        };
         self.roots[root].guards.push((id, bounds, mode.writes()));
         self.attach(id, &mut preds, gates, turn);
         self.note_certain(id, turn);

@@ -42,6 +42,7 @@ mod edges;
 mod evict;
 mod guard;
 mod hazard;
+mod heirs;
 mod ids;
 mod lanes;
 mod links;
@@ -113,6 +114,16 @@ pub trait Shell: Sized + 'static {
     /// Heap memory that is small enough that making it at once costs less than asking for it. None by default.
     fn small_heap(_bytes: usize) -> Option<Self::Memory> {
         None
+    }
+
+    /// Whether the program may keep what these commands see of the memory that they use. By default none do.
+    fn show_memory(_commands: &Self::Commands) -> bool {
+        false
+    }
+
+    /// Whether what was allocated for a root of so many bytes can be another's as it is. By default nothing can.
+    fn fits(_old: (&Self::Object, usize), _new: (&Self::Object, usize)) -> bool {
+        false
     }
 }
 
@@ -186,6 +197,8 @@ pub struct Tally {
     pub nodes_visited: u64,
     /// Allocations that were made at once.
     pub small_heaps: u64,
+    /// Allocations that roots have from others whose last users had not ended.
+    pub inherited: u64,
     /// Allocations that groups gave up before they replaced what was there, for groups that came before.
     pub given_up: u64,
 }
@@ -218,6 +231,12 @@ pub struct Engine<S: Shell> {
     arriving_slots: Vec<(RootId, MemoryId)>,
     /// Roots for which there was no room where they were asked for.
     lacking: Vec<swap::Lacking>,
+    /// Roots without handles that have memory which others might come to have.
+    leavers: Vec<heirs::Leaver>,
+    /// Allocations that several roots hold.
+    shares: heirs::Shares,
+    /// How many chains of nodes have begun.
+    chains: u32,
     /// Host memory for what is swapped out while the heap's is used, once any is.
     aside: Option<MemoryId>,
     /// Who uses which root where, while there is a lack of room.
@@ -276,6 +295,9 @@ impl<S: Shell> Engine<S> {
             swaps: HashMap::new(),
             closing_slots: Vec::new(),
             leaving_slots: Vec::new(),
+            leavers: Vec::new(),
+            shares: heirs::Shares::default(),
+            chains: 0,
             aside: None,
             arriving_slots: Vec::new(),
             lacking: Vec::new(),

@@ -110,6 +110,7 @@ impl<S: Shell> Engine<S> {
         let mut hung = Vec::new();
         let uses = |id| self.nodes[id].uses.iter().map(|u: &Use| (u.root, u.memory));
         gone.given_up.extend(self.in_flight_of(context).flat_map(uses));
+        self.with_all_holders(&mut gone.given_up);
         gone.given_up.sort_unstable_by_key(|(root, memory)| (root.sort_key(), memory.0));
         gone.given_up.dedup();
         for &(root, memory) in &gone.given_up {
@@ -124,9 +125,10 @@ impl<S: Shell> Engine<S> {
                 Slot::Pending(_) => None,
             };
             let Some(allocation) = taken else { continue };
-            let pinned_by = if memory == HEAP { self.roots[root].unpin() } else { None };
-            self.roots[root].copies.forget(memory);
-            hung.push(Lost { root, memory, pinned_by, allocation });
+            let entry = &mut self.roots[root];
+            let pinned_by = if memory == HEAP { entry.unpin() } else { None };
+            entry.copies.forget(memory);
+            hung.push(Lost { root, memory, pinned_by, share: entry.take_share(memory), allocation });
         }
         // So is lost memory of others that waited for these lanes.
         let mut kept = std::mem::take(&mut self.kept);
@@ -216,14 +218,28 @@ impl<S: Shell> Engine<S> {
                     && let Slot::Swapped(swap) = &mut root.slots[at].1
                     && let Some(memory) = swap.take_lost()
                 {
-                    lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
+                    let share = root.take_share(gone_memory);
+                    lost.push(Lost {
+                        root: id,
+                        memory: gone_memory,
+                        pinned_by: None,
+                        share,
+                        allocation: memory,
+                    });
                 }
                 if gone.memories.contains(&gone_memory)
                     && let Slot::Ready(_) = root.slots[at].1
                     && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
                 {
                     root.copies.forget(gone_memory);
-                    lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
+                    let share = root.take_share(gone_memory);
+                    lost.push(Lost {
+                        root: id,
+                        memory: gone_memory,
+                        pinned_by: None,
+                        share,
+                        allocation: memory,
+                    });
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::heirs::Chain;
 use super::ids::{LaneId, MemoryId};
 use super::links::{DATA, EVENT, NONE};
 use super::points::LastPoints;
@@ -103,6 +104,9 @@ pub(super) struct Node<S: Shell> {
     pub(super) weight: u32,
     /// Its place in the order of submission; a transfer has that of the node that it was planned for.
     pub(super) submitted: u64,
+    /// Its place in a chain, and whether another node follows it there.
+    pub(super) chain: Chain,
+    pub(super) is_followed: bool,
     /// The tick in which it was planned.
     pub(super) planned_at: u32,
     /// Edges to those that read what this one writes.
@@ -158,6 +162,8 @@ impl<S: Shell> Default for Node<S> {
             took_down: 0,
             weight: 1,
             submitted: 0,
+            chain: Chain::default(),
+            is_followed: false,
             planned_at: 0,
             out: NONE,
             out_fed: NONE,
@@ -235,7 +241,7 @@ impl<S: Shell> Node<S> {
         self.state = State::Gated;
         (self.gates, self.unsettled, self.took_down, self.weight) = (0, 0, 0, 1);
         (self.out, self.out_fed) = (NONE, NONE);
-        (self.certain, self.told, self.gave_up) = (false, false, false);
+        (self.certain, self.told, self.gave_up, self.is_followed) = (false, false, false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
         (self.is_swap_step, self.waits_outside, self.early) = (false, false, 0);

@@ -84,6 +84,9 @@ impl<S: Shell> Engine<S> {
         let realm = self.realm(place);
         self.submitted += 1;
         self.enter_node(id, place, work);
+        if S::show_memory(&plan.commands) {
+            plan.accesses.iter().for_each(|access| self.roots[access.root].is_kept = true);
+        }
         let node = &mut self.nodes[id];
         node.commands = Some(plan.commands);
         node.weight = plan.weight.max(1);
@@ -124,12 +127,22 @@ impl<S: Shell> Engine<S> {
         for access in accesses {
             let memory = used_in(self, access.root);
             let user = User { node: id, realm, memory, kind: Kind::Author };
-            gates += self.apply(user, access, &mut preds, turn);
+            self.apply(user, access, &mut preds, turn);
         }
         for after in plan.after {
             preds.node(Some(after.node), if after.carries_failure { links::EVENT } else { links::NOTHING });
         }
         preds.node(plan.in_order, links::NOTHING);
+        // Only now: what it comes after may let it have the memory of what is going.
+        for access in accesses {
+            let memory = used_in(self, access.root);
+            let user = User { node: id, realm, memory, kind: Kind::Author };
+            if self.roots[access.root].allocation(memory).is_none()
+                && !self.inherits(user, access.root, &mut preds)
+            {
+                gates += self.await_memory(id, access.root, memory, turn);
+            }
+        }
         self.attach(id, &mut preds, gates, turn);
         self.note_certain(id, turn);
         self.scratch = Some(preds);
@@ -273,14 +286,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Enters one use of a box: collects what it comes after, and records it for later uses to come after.
-    /// Returns one gate if the root's allocation is not there yet.
-    pub(super) fn apply(
-        &mut self,
-        user: User,
-        access: &Access,
-        preds: &mut Preds,
-        turn: &mut Turn<S>,
-    ) -> u32 {
+    /// The root's allocation may be [missing](Engine::await_memory).
+    pub(super) fn apply(&mut self, user: User, access: &Access, preds: &mut Preds, turn: &mut Turn<S>) {
         let &Access { root, bounds, mode } = access;
         let Engine { nodes, roots, read_sets, record, tally, .. } = self;
         let entry = &mut roots[root];
@@ -323,10 +330,6 @@ impl<S: Shell> Engine<S> {
         entry.users += 1;
         entry.used_at = tally.nodes_visited;
         self.joins_line(user.node, used);
-        match self.roots[root].allocation(user.memory) {
-            Some(_) => 0,
-            None => self.await_memory(user.node, root, user.memory, turn),
-        }
     }
 
     /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet, and
@@ -351,7 +354,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Holds a node back until a root's allocation is there.
+    /// Holds a node back until a root's allocation is there, if it is not. Returns one gate then.
     #[inline(never)]
     pub(super) fn await_memory(
         &mut self,
@@ -385,7 +388,7 @@ impl<S: Shell> Engine<S> {
                         // If that one fails, what it has left has to be cleared, which takes a device.
                         let is_replaced = may_be_small
                             && self.memories[HEAP.0 as usize].device.is_some()
-                            && self.nodes[id].uses.last().is_some_and(replaces);
+                            && self.nodes[id].uses.iter().any(replaces);
                         turn.allocate.push(Allocate {
                             root,
                             memory,

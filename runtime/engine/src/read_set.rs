@@ -11,6 +11,7 @@
 use slab::Slab;
 use smallvec::SmallVec;
 
+use super::heirs::LastReader;
 use super::links::NONE;
 use super::points::LastPoints;
 use super::{NodeId, ProxyId, Realm};
@@ -46,6 +47,7 @@ pub(super) struct ReadSet {
     pub(super) closed: bool,
     /// The host waits for its end.
     pub(super) wanted: bool,
+    pub(super) last_reader: LastReader,
 }
 
 impl ReadSet {
@@ -56,6 +58,7 @@ impl ReadSet {
             unsettled: 0,
             closed: false,
             wanted: false,
+            last_reader: LastReader::Nobody,
         }
     }
 

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
+use super::heirs::Part;
 use super::ids::MemoryId;
 use super::pinned::Pinned;
 use super::segments::Segments;
@@ -98,6 +99,10 @@ pub(super) struct Root<S: Shell> {
     /// When it was last used, by [`Tally::nodes_visited`](super::Tally).
     pub(super) used_at: u64,
     pub(super) released: bool,
+    /// The program may have kept what it has seen of its memory.
+    pub(super) is_kept: bool,
+    /// Of its allocations, those that others hold as well, or did.
+    pub(super) shares: Vec<Part>,
 }
 
 impl<S: Shell> Default for Root<S> {
@@ -120,6 +125,8 @@ impl<S: Shell> Default for Root<S> {
             users: 0,
             used_at: 0,
             released: false,
+            is_kept: false,
+            shares: Vec::new(),
         }
     }
 }
@@ -218,8 +225,12 @@ impl<S: Shell> Engine<S> {
 
     /// The last handle is gone: the root goes when its last user does.
     pub fn release_root(&mut self, root: RootId, turn: &mut Turn<S>) {
-        self.roots[root].released = true;
-        self.reap_root(root, turn);
+        let entry = &mut self.roots[root];
+        entry.released = true;
+        match entry.users {
+            0 => self.reap_root(root, turn),
+            _ => self.leaves_heirs(root),
+        }
     }
 
     pub(super) fn reap_root(&mut self, id: RootId, turn: &mut Turn<S>) {
@@ -227,20 +238,25 @@ impl<S: Shell> Engine<S> {
         if root.released && root.users == 0 {
             let Some(mut root) = self.roots.remove(id) else { return };
             root.segments.clear(&mut self.read_sets, &mut turn.causes);
+            self.leaves_no_heirs(id);
             let unpinned = root.unpin();
-            turn.causes.extend(root.stuck);
-            for (memory, slot) in root.slots {
+            turn.causes.extend(root.stuck.take());
+            for (memory, slot) in std::mem::take(&mut root.slots) {
+                let share = root.take_share(memory);
                 let pinned_by = unpinned.filter(|_| memory == HEAP);
                 self.slot_is_gone(memory, pinned_by);
                 // A device that hangs may still touch what is pinned for it, and freeing it might wait for the
                 // device.
                 let hangs = pinned_by.is_some_and(|by| self.given_up(by).is_some());
                 match slot {
-                    Slot::Ready(allocation) if hangs => turn.leaked.push(allocation),
-                    Slot::Ready(allocation) => turn.freed.push(allocation),
+                    Slot::Ready(allocation) => self.frees(allocation, share, hangs, turn),
                     Slot::Pending(_) => {}
                     // Its steps and those that wait for it are users.
-                    Slot::Swapped(swap) => turn.freed.extend(swap.memory),
+                    Slot::Swapped(swap) => {
+                        if let Some(allocation) = swap.memory {
+                            self.frees(allocation, share, false, turn);
+                        }
+                    }
                 }
             }
             self.look_for_unused(turn);
@@ -270,7 +286,9 @@ impl<S: Shell> Engine<S> {
 
     /// What has an allocation in a memory: what the shell said of each root when it was added, and the allocation.
     pub fn held_in(&self, memory: MemoryId) -> impl Iterator<Item = (&S::Object, &S::Memory)> {
-        self.roots.iter().filter_map(move |(_, root)| Some((&root.object, root.memory_in(memory)?)))
+        // What another has as well is counted as that one's.
+        let roots = self.roots.iter().filter(move |(_, root)| !self.is_handed_on(root, memory));
+        roots.filter_map(move |(_, root)| Some((&root.object, root.memory_in(memory)?)))
     }
 
     /// The memories that have an allocation of a root, or are to have one.

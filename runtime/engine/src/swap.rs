@@ -393,10 +393,11 @@ impl<S: Shell> Engine<S> {
             return self.let_users_go(root, memory, turn);
         };
         swap.phase = Phase::Away;
-        turn.freed.push(allocation);
         let entry = &mut self.roots[root];
         entry.copies.forget(memory);
         turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned: None, is_replaced: false });
+        let share = entry.take_share(memory);
+        self.frees(allocation, share, false, turn);
     }
 
     /// There is memory again, or there will be none.
@@ -466,7 +467,7 @@ impl<S: Shell> Engine<S> {
                 self.open_slot(waiting, None, turn);
             }
             made => {
-                turn.freed.extend(made);
+                let share = entry.take_share(memory);
                 match (&failed, phase) {
                     (Some(cause), _) if is_aside => self.lose_aside(root, memory, cause, turn),
                     // The heap has what was copied there. Of what has not left the device that is lost has taken the last copy, even if
@@ -475,6 +476,9 @@ impl<S: Shell> Engine<S> {
                         entry.stay_in_heap(memory, |id| nodes.contains(id));
                     }
                     _ => entry.copies.forget(memory),
+                }
+                if let Some(made) = made {
+                    self.frees(made, share, false, turn);
                 }
                 if !is_lost {
                     self.slot_is_gone(memory, None);

@@ -13,6 +13,7 @@
 
 use smallvec::SmallVec;
 
+use super::heirs::ShareId;
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
 use super::machine::{Device, Memory};
 use super::{Engine, NodeId, RootId, Shell, State, Turn, Use};
@@ -41,6 +42,8 @@ pub(super) struct Lost<M> {
     pub(super) memory: MemoryId,
     /// The memory whose context has pinned it, if it is the heap's.
     pub(super) pinned_by: Option<MemoryId>,
+    /// Its name, if other roots hold it as well.
+    pub(super) share: Option<ShareId>,
     pub(super) allocation: M,
 }
 
@@ -49,6 +52,7 @@ pub(super) struct Lost<M> {
 pub(super) struct Kept<M> {
     memory: MemoryId,
     pinned_by: Option<MemoryId>,
+    share: Option<ShareId>,
     allocation: M,
     fate: Fate,
     /// What uses it, on lanes of other contexts.
@@ -84,13 +88,13 @@ impl<S: Shell> Engine<S> {
         let in_flight: Vec<_> = in_flight.filter(|(l, p, _)| *p > self.lanes[l.0 as usize].passed).collect();
         let running = self.nodes.iter().filter(|(_, node)| matches!(node.state, State::Running));
         let running: Vec<_> = running.map(|(id, node)| (id, &node.uses)).collect();
-        self.kept.extend(lost.into_iter().map(|Lost { root, memory, pinned_by, allocation }| {
+        self.kept.extend(lost.into_iter().map(|Lost { root, memory, pinned_by, share, allocation }| {
             let uses = |u: &Use| (u.root, u.memory) == (root, memory);
             let users = in_flight.iter().filter(|(.., used)| used.iter().any(uses));
             let users = users.map(|(lane, point, _)| (*lane, *point)).collect();
             let holders = running.iter().filter(|(_, used)| used.iter().any(uses));
             let holders = holders.map(|(id, _)| *id).collect();
-            Kept { memory, pinned_by, allocation, fate, users, holders }
+            Kept { memory, pinned_by, share, allocation, fate, users, holders }
         }));
     }
 
@@ -100,10 +104,7 @@ impl<S: Shell> Engine<S> {
             let passed = kept.users.iter().all(|(lane, point)| *point <= self.lanes[lane.0 as usize].passed);
             match passed && !kept.holders.iter().any(|id| self.nodes.contains(*id)) {
                 true => {
-                    match kept.fate {
-                        Fate::Freed => turn.freed.push(kept.allocation),
-                        Fate::Leaked => turn.leaked.push(kept.allocation),
-                    }
+                    self.frees(kept.allocation, kept.share, kept.fate == Fate::Leaked, turn);
                     self.slot_is_gone(kept.memory, kept.pinned_by);
                 }
                 false => self.kept.push(kept),

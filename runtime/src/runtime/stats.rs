@@ -51,7 +51,7 @@ pub struct Stats {
     pub host_tasks: u64,
     /// Allocations that were made for buffers.
     pub allocations: u64,
-    /// Of these, the ones for which there was memory that other buffers had let go of.
+    /// Of these, the ones for which there was memory that other buffers had let go of, or whose last handles had gone.
     pub allocations_reused: u64,
     /// Of these, the ones that were given a piece of what had been a larger buffer's.
     pub allocations_in_pieces: u64,

@@ -24,6 +24,8 @@ mod ending;
 mod failures;
 #[path = "scenarios/feeding.rs"]
 mod feeding;
+#[path = "scenarios/heirs.rs"]
+mod heirs;
 #[path = "scenarios/homes.rs"]
 mod homes;
 #[path = "scenarios/interop.rs"]

@@ -3,6 +3,7 @@
 
 mod end;
 mod evict;
+mod heirs;
 mod host;
 mod lanes;
 mod submit;
@@ -43,6 +44,10 @@ impl Shell for Sim {
 
     fn transfer(_: Transfer) -> Work {
         Work::Copy
+    }
+
+    fn fits(_: (&(), usize), _: (&(), usize)) -> bool {
+        true
     }
 }
 
@@ -214,6 +219,8 @@ pub(super) struct Drive<'a> {
     hung: Vec<u32>,
     allocated: u32,
     freed: u32,
+    heirs: heirs::Heirs,
+    inherited: u64,
     actions: Vec<Action>,
     /// Says what is evicted; none where nothing is.
     whims: Option<Rng>,
@@ -277,6 +284,8 @@ impl<'a> Drive<'a> {
             hung: Vec::new(),
             allocated: 0,
             freed: 0,
+            heirs: heirs::Heirs::default(),
+            inherited: 0,
             actions: Vec::new(),
             whims: evict::whims(schedule),
             swaps: None,
@@ -322,10 +331,22 @@ impl<'a> Drive<'a> {
             if self.ids.len() > enough {
                 break;
             }
+            if self.program.leaves_early {
+                self.release_all_before(item)?;
+            }
             self.submit(item)?;
         }
         while self.step(self.program.items.len())? {}
         self.check_end()
+    }
+
+    /// Lets go of what no item from this one on uses.
+    fn release_all_before(&mut self, item: usize) -> Result<(), Fault> {
+        let program = self.program;
+        while let Some(at) = self.kept_roots.iter().position(|root| !program.is_used_from(item, *root)) {
+            self.act(Action::Release(at))?;
+        }
+        self.absorb()
     }
 
     fn note(&mut self, line: impl FnOnce(&Self) -> String) {
@@ -533,13 +554,8 @@ impl<'a> Drive<'a> {
         }
         actions.extend((0..self.running.len()).map(Action::Host));
         actions.extend((0..self.cancels.len()).map(Action::Cancel));
-        let used = |root: usize| {
-            self.program.items[planned.min(self.program.items.len())..]
-                .iter()
-                .any(|i| i.accesses.iter().any(|a| a.0 == root))
-        };
         for (i, root) in self.kept_roots.iter().enumerate() {
-            if !used(*root) {
+            if !self.program.is_used_from(planned, *root) {
                 actions.push(Action::Release(i));
             }
         }

@@ -36,6 +36,8 @@ struct Stats {
     transfers: u64,
     /// Bytes that they moved, at one byte an element.
     bytes: u64,
+    /// How often a root had memory from one that was going.
+    inherited: u64,
 }
 
 impl std::ops::AddAssign for Stats {
@@ -45,6 +47,7 @@ impl std::ops::AddAssign for Stats {
         self.edges += other.edges;
         self.transfers += other.transfers;
         self.bytes += other.bytes;
+        self.inherited += other.inherited;
     }
 }
 
@@ -97,6 +100,12 @@ fn agrees(seed: u64) -> Result<Stats, Failure> {
 /// The same program with every staged transfer cut into chunks of a few bytes, and staging for one at a time.
 fn agrees_in_chunks(seed: u64) -> Result<Stats, Failure> {
     let program = Program::in_chunks(seed);
+    attempt(&program, seed, None).map_err(|fault| shrink(program, seed, fault))
+}
+
+/// The same with roots that follow each other, some of which have memory from those before them.
+fn agrees_in_succession(seed: u64) -> Result<Stats, Failure> {
+    let program = Program::in_succession(seed);
     attempt(&program, seed, None).map_err(|fault| shrink(program, seed, fault))
 }
 
@@ -223,6 +232,13 @@ fn agrees_with_less_room(seed: u64, lacks: bool) -> Result<Stats, Failure> {
 #[test]
 fn random_programs_agree_in_chunks() {
     all(agrees_in_chunks);
+}
+
+/// Memory is handed on from one root to the next where nobody waits for that who would not wait anyway, and nobody uses it who is not
+/// to have it any more.
+#[test]
+fn random_programs_agree_in_succession() {
+    all(agrees_in_succession);
 }
 
 /// What groups see, and how they end, is enough to find many faults in the order: the account of edges is not all that

@@ -36,6 +36,8 @@ pub(super) struct Program {
     pub(super) loss: Option<(usize, usize)>,
     /// It is given up, and may still touch what it was fed.
     pub(super) hangs: bool,
+    /// A root's last handle goes as soon as no item is to come that uses it.
+    pub(super) leaves_early: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +126,9 @@ pub(super) struct Need {
     pub(super) beside: bool,
 }
 
-/// How many roots a program may have.
-const MOST_ROOTS: usize = 3;
+/// How many roots an item may choose from, and how many a program may have if they follow each other.
+const MOST_AT_A_TIME: usize = 3;
+const MOST_ROOTS: usize = 9;
 
 impl Root {
     pub(super) fn extent(&self) -> Box3 {
@@ -165,11 +168,12 @@ impl Program {
             small_copy: [0, 6, 1 << 16][seed as usize % 3],
             loss: None,
             hangs: false,
+            leaves_early: false,
         };
         for _ in 0..1 + rng.below(4) {
             program.add_device(&mut rng);
         }
-        for _ in 0..1 + rng.below(MOST_ROOTS) {
+        for _ in 0..1 + rng.below(MOST_AT_A_TIME) {
             let dims = match rng.below(10) {
                 0 | 1 => [1, 1 + rng.below(4), 1 + rng.below(4)],
                 2 => [1 + rng.below(2), 1 + rng.below(3), 1 + rng.below(3)],
@@ -263,6 +267,36 @@ impl Program {
         for (at, memory) in program.memories.iter_mut().enumerate() {
             let limit = |bit: usize| if seed >> (2 * at + bit) & 1 != 0 { 0 } else { usize::MAX };
             memory.limits = if memory.addressable { NO_LIMITS } else { (limit(0), limit(1)) };
+        }
+        program
+    }
+
+    /// The program of a seed with roots that follow each other: each serves a few items, and the first of them often writes all of it.
+    pub(super) fn in_succession(seed: u64) -> Self {
+        let mut program = Program { leaves_early: true, ..Program::random(seed) };
+        let mut rng = Rng::new(mix(seed, 0x5cce55));
+        let (at_a_time, items) = (program.roots.len(), program.items.len());
+        let times = MOST_ROOTS / at_a_time;
+        for root in program.roots.clone().iter().cycle().take(at_a_time * (times - 1)) {
+            program.roots.push(Root { data: root.data && rng.chance(20), ..root.clone() });
+        }
+        program.memories.iter_mut().for_each(|memory| memory.zeroed &= rng.chance(20));
+        let in_order = rng.chance(60);
+        let mut begun = vec![false; program.roots.len()];
+        for at in 0..items {
+            let item = &mut program.items[at];
+            item.accesses.iter_mut().for_each(|(root, ..)| *root += at * times / items * at_a_time);
+            if in_order && item.kind != Kind::Guard {
+                item.queue = Some(0);
+            }
+            let used: Vec<usize> = item.accesses.iter().map(|(root, ..)| *root).collect();
+            for root in used.into_iter().filter(|root| !std::mem::replace(&mut begun[*root], true)) {
+                if matches!(item.kind, Kind::Group(Some(_))) && rng.chance(75) {
+                    item.accesses.retain(|(of, ..)| *of != root);
+                    item.accesses.push((root, program.roots[root].extent(), Mode::Overwrite));
+                    item.keep &= rng.chance(20);
+                }
+            }
         }
         program
     }
@@ -459,6 +493,12 @@ impl Program {
             _ => false,
         };
         changed.then_some(less)
+    }
+
+    /// Whether any item from this one on uses a root.
+    pub(super) fn is_used_from(&self, item: usize, root: usize) -> bool {
+        let mut left = self.items[item.min(self.items.len())..].iter();
+        left.any(|item| item.accesses.iter().any(|access| access.0 == root))
     }
 
     pub(super) const SIMPLER: usize = 22;

@@ -13,6 +13,7 @@ pub(super) struct Group<'a> {
     pub(super) gates: u32,
     pub(super) keep: bool,
     pub(super) weight: u32,
+    pub(super) shows: bool,
 }
 
 impl Group<'_> {
@@ -69,6 +70,12 @@ impl Group<'_> {
         self
     }
 
+    /// The program sees the memory that it uses.
+    pub(super) fn shows(mut self) -> Self {
+        self.shows = true;
+        self
+    }
+
     pub(super) fn keep_previous(mut self) -> Self {
         self.keep = true;
         self
@@ -84,7 +91,7 @@ impl Group<'_> {
             gates: self.gates,
             doomed: None,
             keep_previous: self.keep,
-            commands: (),
+            commands: self.shows,
         };
         let id = self.script.engine.plan(plan, |_| Job::Named(self.name), &mut self.script.turn);
         self.script.absorb();

@@ -12,6 +12,7 @@ mod ends;
 mod evict;
 mod group;
 mod guards;
+mod heirs;
 mod lanes;
 mod lost;
 mod pinned;
@@ -40,13 +41,22 @@ enum Job {
 
 impl Shell for Play {
     type Work = Job;
-    type Commands = ();
+    /// Whether the program sees the memory.
+    type Commands = bool;
     type Cause = &'static str;
     type Memory = u32;
     type Object = ();
 
     fn transfer(step: Transfer) -> Job {
         Job::Copy(step)
+    }
+
+    fn fits((_, old): (&(), usize), (_, new): (&(), usize)) -> bool {
+        old == new
+    }
+
+    fn show_memory(shown: &bool) -> bool {
+        *shown
     }
 }
 
@@ -77,6 +87,8 @@ struct Script {
     /// Points armed for the lanes' own sake.
     sentinels: Vec<(LaneId, u64)>,
     freed: usize,
+    /// Each allocation is given a number of its own.
+    made: u32,
     /// Lanes of contexts that are to be closed.
     closed: Vec<LaneId>,
     /// Lanes of a queue's own that are to be closed.
@@ -128,6 +140,7 @@ impl Script {
             armed: Vec::new(),
             sentinels: Vec::new(),
             freed: 0,
+            made: 0,
             closed: Vec::new(),
             lanes_closed: Vec::new(),
         }
@@ -223,6 +236,7 @@ impl Script {
             in_order: None,
             gates: 0,
             keep: false,
+            shows: false,
         }
     }
 
@@ -296,7 +310,8 @@ impl Script {
                 }
             } else if !self.holds_memory && !self.asked.is_empty() {
                 for (root, memory) in std::mem::take(&mut self.asked) {
-                    self.engine.allocated(root, memory, Ok(0), &mut self.turn);
+                    self.made += 1;
+                    self.engine.allocated(root, memory, Ok(self.made), &mut self.turn);
                 }
             } else if let Some(at) = self.staged.iter().position(|s| self.ended.contains_key(&s.download)) {
                 let upload = self.staged.remove(at).upload;

@@ -21,6 +21,9 @@ impl Drive<'_> {
             self.account.check_outcome(at, self.any_loss)?;
         }
         let tally = engine.tally();
+        if tally.inherited != self.inherited {
+            return Err(Fault::new("a count of inherited memory that is wrong"));
+        }
         if (tally.transfers, tally.bytes_moved) != (self.account.transfers, self.account.moved) {
             return Err(Fault::new("counts of transfers that are wrong"));
         }
@@ -31,6 +34,7 @@ impl Drive<'_> {
             edges: self.edges as u64,
             transfers: tally.transfers,
             bytes: tally.bytes_moved,
+            inherited: self.inherited,
         })
     }
 

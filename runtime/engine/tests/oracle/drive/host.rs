@@ -79,6 +79,9 @@ impl Drive<'_> {
     /// A host task runs; a guard begins, or ends.
     pub(super) fn host(&mut self, i: usize) -> Result<(), Fault> {
         let Running { id, at, seen, apart } = self.running[i];
+        if !apart {
+            self.check_heirs_on_host(at)?;
+        }
         let item = match self.account.nodes[at].what {
             What::Item(item) => item,
             What::Copy(copy) => {

@@ -141,6 +141,8 @@ impl Drive<'_> {
         if !runs {
             return Ok(());
         }
+        let used = entry.memory.clone();
+        self.check_heirs(at, &used)?;
         let fails = self.fails[at];
         match self.account.nodes[at].what {
             What::Item(item) => {

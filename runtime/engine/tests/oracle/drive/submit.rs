@@ -137,7 +137,7 @@ impl Drive<'_> {
         for at in first..self.ids.len() {
             for (root, memory) in self.waits_for(at) {
                 // Nothing is asked of a context that is lost: who wants memory there fails.
-                if self.ready[root][memory] || self.is_lost(memory) {
+                if self.ready[root][memory] || self.is_lost(memory) || self.has_inherited(root, memory)? {
                     continue;
                 }
                 let waiting = self.slots[root][memory].get_or_insert_with(|| {
