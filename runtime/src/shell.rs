@@ -69,6 +69,7 @@ use windlass_sync::combining::CombiningLock;
 use windlass_sync::executor::Executor;
 use windlass_sync::forked;
 use windlass_sync::panics::catch;
+use windlass_sync::process_exit;
 
 use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
@@ -367,6 +368,7 @@ impl Inner {
             state.trace_for_sinks();
         }
         forked::watch();
+        process_exit::watch_main();
         Arc::new_cyclic(|weak| {
             let gates = Executor::new("windlass-gates", threads);
             Inner {

@@ -9,6 +9,10 @@
 //!    tries to enter later is parked for ever, and the handler waits a bounded time for the threads inside to leave.
 //!
 //! The exiting thread itself may still enter, since parking it would stop the exit.
+//!
+//! Handlers run in reverse order, and compilers (LLVM) register more of them whenever they do something for the first time. So before any
+//! handler the door is closed by a thread's own value, which is dropped earlier: that of the main thread, whose end is the process's,
+//! if it [is watched](watch_main).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -104,6 +108,38 @@ impl<T> Drop for Native<T> {
         let _inside = enter();
         drop(self.0.take());
     }
+}
+
+/// Closes the door when the values of a thread are dropped.
+struct CloseAtEnd;
+
+impl Drop for CloseAtEnd {
+    fn drop(&mut self) {
+        close_the_door();
+    }
+}
+
+thread_local! {
+    static AT_END: CloseAtEnd = const { CloseAtEnd };
+}
+
+/// If this is the main thread, its end closes the door, before any exit handler runs. Call it where something begins that a thread of ours
+/// may be about when the program ends.
+pub fn watch_main() {
+    if is_main() {
+        AT_END.with(|_| ());
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_main() -> bool {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned() == std::process::id()
+}
+
+/// Not known; then there is the exit handler alone.
+#[cfg(not(target_os = "linux"))]
+fn is_main() -> bool {
+    false
 }
 
 // SAFETY: this is the C standard's declaration. The handler is a function, so it lives as long as the process; it

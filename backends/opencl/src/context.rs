@@ -13,6 +13,7 @@ use windlass_backend::{
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_sync::process_exit;
 
+use crate::compiler;
 use crate::device::Found;
 use crate::driver::{Driver, Turn};
 use crate::error::unsupported;
@@ -83,13 +84,15 @@ impl OpenClContext {
         positions: &[usize],
         copies: bool,
     ) -> Result<Self, BackendError> {
-        process_exit::watch();
         let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let service = devices
             .iter()
             .map(|device| native.queue(*device).map(Arc::new))
             .collect::<sys::Result<Vec<_>>>()?;
         let (native, driver) = (Arc::new(native), found.driver());
+        devices.iter().take(1).for_each(|id| compiler::load(&native, driver, (found.platform, *id)));
+        // After all that the driver loads, whose exit handlers are to run later than ours.
+        process_exit::watch();
         let infos: Vec<_> = positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect();
         let memories = Memories::find(&native, &service, &infos, (driver, copies));
         let infos = infos.into_iter().map(|device| device.reaches(memories.reached())).collect();

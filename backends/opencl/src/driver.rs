@@ -35,6 +35,8 @@ pub(crate) struct Driver {
     pub(crate) takes_long_to_feed: bool,
     /// Its calls get into each other's way where several threads make them.
     pub(crate) calls_clash: bool,
+    /// It loads its compiler, a library with exit handlers of its own, for the first program of a process.
+    pub(crate) loads_its_compiler: bool,
     /// Sub-buffers of one buffer may be made and released by several threads at once.
     pub(crate) divides: bool,
 }
@@ -59,11 +61,13 @@ const PROMPT: Driver = Driver {
     is_slowed_by_questions: false,
     takes_long_to_feed: false,
     calls_clash: false,
+    loads_its_compiler: false,
     divides: true,
 };
 
-/// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
-const INTEL: Driver = Driver { loses_negations: true, ..PROMPT };
+/// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`. It is loaded for the
+/// first program, and crashes in a process that exits, whose threads build others.
+const INTEL: Driver = Driver { loses_negations: true, loads_its_compiler: true, ..PROMPT };
 
 /// Oclgrind runs commands inside the flush, in the thread that calls it. One that others launch, or memory that they allocate meanwhile, gets
 /// into its way (21.10: a signal ends the process, or a launch gets arguments of another).
@@ -91,6 +95,7 @@ const NVIDIA: Driver = Driver {
     // 4 to 5 us without an event.
     takes_long_to_feed: true,
     calls_clash: false,
+    loads_its_compiler: false,
     divides: false,
 };
 

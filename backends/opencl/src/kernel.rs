@@ -40,6 +40,7 @@ use windlass_backend::{BackendError, BuiltKernel, KernelLimits, KernelReport, La
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
 use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::process_exit;
 
 use crate::args::{Bound, Called, check_lines};
 use crate::described_args;
@@ -135,7 +136,8 @@ enum How {
 }
 
 impl Built {
-    /// Compiles an image for the device at this position. Blocks for as long as the compiler takes.
+    /// Compiles an image for the device at this position. Blocks for as long as the compiler takes, and keeps the process from exiting as
+    /// long: what nobody waits for is built by threads of the runtime's, and a compiler that is used while the process exits may crash.
     pub(crate) fn new(
         context: &Arc<Context>,
         driver: Driver,
@@ -143,6 +145,7 @@ impl Built {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> std::result::Result<Self, BackendError> {
+        let _inside = process_exit::enter();
         match image.format() {
             ImageFormat::OpenClC
             | ImageFormat::Builtin

@@ -17,6 +17,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the crate's documentation is for those who work on it")]
 
 mod args;
+mod compiler;
 mod context;
 mod described_args;
 mod details;

@@ -114,8 +114,7 @@ impl<S: Shell> Root<S> {
 
     /// Whether what it has in a memory may become another's once all that is planned has run.
     fn may_leave_memory(&self, memory: MemoryId) -> bool {
-        // A guard conflicts with users in every memory, and has nobody behind it yet in those where it is not.
-        let is_plain = self.home.is_none() && self.stuck.is_none() && !self.is_kept && self.guards.is_empty();
+        let is_plain = self.home.is_none() && self.stuck.is_none() && !self.is_kept;
         is_plain && self.allocation(memory).is_some()
     }
 }

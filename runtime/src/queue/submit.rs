@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_engine::{Plan, Turn};
 use windlass_sync::account::Generation;
+use windlass_sync::process_exit;
 
 use super::Queue;
 use crate::error::{Error, Result};
@@ -62,6 +63,10 @@ impl Queue {
         let mut unbuilt = SmallVec::new();
         if prepared.has_kernels {
             prepared.unbuilt(&mut unbuilt)?;
+            if !unbuilt.is_empty() {
+                // Nobody may wait for them before the program ends.
+                process_exit::watch_main();
+            }
         }
         let cancel = prepared.cancel_signal();
         let name: Option<Box<str>> = prepared.name.take().map(Box::from);

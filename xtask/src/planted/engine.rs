@@ -6,6 +6,7 @@
 
 mod data;
 mod ends;
+mod heirs;
 mod homes;
 mod order;
 mod swap;
@@ -36,6 +37,8 @@ enum Found {
     Swapped(u64),
     /// The oracle in the program of this seed, in chunks, and with roots that begin in pinned memory.
     InChunks(u64),
+    /// The oracle in the program of this seed, with roots that follow each other.
+    InSuccession(u64),
     /// A test of those by script.
     Script(&'static str),
 }
@@ -45,7 +48,8 @@ type Change = (&'static str, &'static str, &'static str);
 
 /// All of them.
 fn faults() -> impl Iterator<Item = &'static Fault> {
-    order::FAULTS.iter().chain(data::FAULTS).chain(ends::FAULTS).chain(homes::FAULTS).chain(swap::FAULTS)
+    let lists = [order::FAULTS, data::FAULTS, ends::FAULTS, homes::FAULTS, heirs::FAULTS, swap::FAULTS];
+    lists.into_iter().flatten()
 }
 
 /// Plants those faults whose description has these words.
@@ -108,6 +112,7 @@ impl Tests {
             Found::Seed(seed) => oracle("random_programs_agree", seed),
             Found::OnData(seed) => oracle("programs_agree_on_data_alone", seed),
             Found::Swapped(seed) => oracle("programs_agree_when_roots_are_swapped_out", seed),
+            Found::InSuccession(seed) => oracle("random_programs_agree_in_succession", seed),
             Found::InChunks(seed) => oracle("random_programs_agree_in_chunks", seed),
             Found::Script(test) => Process::new(&self.script).args(["--exact", test]),
         };
@@ -125,6 +130,7 @@ impl Found {
             Found::Seed(seed) => format!("seed {seed}"),
             Found::OnData(seed) => format!("seed {seed} on data alone"),
             Found::Swapped(seed) => format!("seed {seed} where roots are swapped out"),
+            Found::InSuccession(seed) => format!("seed {seed} in succession"),
             Found::InChunks(seed) => format!("seed {seed} in chunks"),
             Found::Script(test) => test.to_owned(),
         }

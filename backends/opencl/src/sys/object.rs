@@ -34,7 +34,7 @@ use opencl3::types::{
     cl_event, cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
-use windlass_sync::{forked, process_exit};
+use windlass_sync::forked;
 
 use super::{DeviceId, Failure, PlatformId, Result, named};
 
@@ -250,8 +250,6 @@ impl Buffer {
 
 impl Program {
     pub(crate) fn build(&self, device: DeviceId, options: &CStr) -> Result<()> {
-        // What nobody waits for is built by threads of the runtime's, and a driver whose compiler runs while the process exits may crash.
-        let _inside = process_exit::enter();
         named("clBuildProgram", build_program(self.0, &[device.0], options, None, ptr::null_mut()))
     }
 

@@ -104,32 +104,32 @@ fn who_would_have_to_wait_has_memory_of_its_own() {
     s.assert_empty();
 }
 
-/// What is not written as a whole and unread, is of another size, has been seen by the program, or is held by a host accessor.
+/// What is not written as a whole and unread, is of another size, or has been seen by the program.
 #[test]
 fn what_is_not_fit_is_not_handed_on() {
-    let cases: [(&str, fn(&mut Script, DeviceId, RootId)); 4] = [
-        ("a part", |s, gpu, b| {
-            s.group("part").on(gpu).uses(b, line(0..32), Mode::Overwrite).submit();
+    let cases: [(&str, fn(&mut Script, DeviceId, RootId, NodeId)); 4] = [
+        ("a part", |s, gpu, b, last| {
+            s.group("part").on(gpu).uses(b, line(0..32), Mode::Overwrite).after_end(last).submit();
         }),
-        ("some of it", |s, gpu, b| {
-            s.group("some").on(gpu).whole(b, Mode::Write).submit();
+        ("some of it", |s, gpu, b, last| {
+            s.group("some").on(gpu).whole(b, Mode::Write).after_end(last).submit();
         }),
-        ("another size", |s, gpu, _| {
+        ("another size", |s, gpu, _, last| {
             let small = s.buffer(32);
-            s.group("small").on(gpu).writes(small).submit();
+            s.group("small").on(gpu).writes(small).after_end(last).submit();
         }),
-        ("kept if cancelled", |s, gpu, b| {
-            s.group("keeps").on(gpu).writes(b).keep_previous().submit();
+        ("kept if cancelled", |s, gpu, b, last| {
+            s.group("keeps").on(gpu).writes(b).keep_previous().after_end(last).submit();
         }),
     ];
     for (name, uses) in cases {
         let mut s = Script::new();
         let (gpu, _) = device(&mut s, 1);
         let (a, b) = (s.buffer(64), s.buffer(64));
-        s.group("writes").on(gpu).writes(a).submit();
+        let last = s.group("writes").on(gpu).writes(a).submit();
         s.feed_all();
         s.release(a);
-        uses(&mut s, gpu, b);
+        uses(&mut s, gpu, b, last);
         assert_eq!(s.inherited(), 0, "{name}");
         s.run_to_the_end();
         s.assert_empty();
