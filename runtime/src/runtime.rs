@@ -538,8 +538,10 @@ impl Runtime {
     /// A service calls this when it is told to end, by SIGTERM for instance. Some drivers (those built on LLVM, such as PoCL
     /// and lavapipe) install signal handlers of their own when they are loaded, which is when devices are first looked
     /// for. A handler that the program installs after that was seen never to be called: the process died by the signal.
-    /// So install it before the first queue is built or the first device looked for, and name the backend that you want
-    /// ([`Selector::backend`], or `WINDLASS_DEVICE`), so that no other driver is loaded.
+    /// One that it had installed before is called by theirs, on a stack for signals that was seen to be too small where two
+    /// drivers are loaded and the processor has AVX-512. So hold the signal back from all threads (`sigprocmask`, before there
+    /// are any) and have one wait for it (`sigwait`), as the example server does; then no handler is called. And name the
+    /// backend that you want ([`Selector::backend`], or `WINDLASS_DEVICE`), so that no other driver is loaded.
     ///
     /// ```
     /// # async fn f() {

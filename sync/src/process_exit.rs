@@ -10,9 +10,10 @@
 //!
 //! The exiting thread itself may still enter, since parking it would stop the exit.
 //!
-//! Handlers run in reverse order, and compilers (LLVM) register more of them whenever they do something for the first time. So before any
-//! handler the door is closed by a thread's own value, which is dropped earlier: that of the main thread, whose end is the process's,
-//! if it [is watched](watch_main).
+//! Handlers run in reverse order, and compilers (LLVM) register more of them whenever they do something for the first time. So nothing is
+//! [being built](build) any more when the first of them runs: who builds is waited for where the main thread's own values are dropped, which
+//! is earlier, and nothing new is built from then on. That is refused, and nobody is parked: other values of that thread may be dropped later,
+//! and wait for groups.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one wait for the device may last before it releases the door. NVIDIA's driver spins for a millisecond at the start of each.
 pub const SLICE: Duration = Duration::from_millis(200);
 
-static DOOR: Mutex<Door> = Mutex::new(Door { inside: 0, exiting: None });
+static DOOR: Mutex<Door> = Mutex::new(Door { inside: 0, building: 0, is_ending: false, exiting: None });
 static LEFT: Condvar = Condvar::new();
 
 fn lock(door: &Mutex<Door>) -> MutexGuard<'_, Door> {
@@ -38,6 +39,10 @@ fn lock(door: &Mutex<Door>) -> MutexGuard<'_, Door> {
 
 struct Door {
     inside: usize,
+    /// Of these, threads that compile, each as often as it does.
+    building: usize,
+    /// Nothing new is built.
+    is_ending: bool,
     exiting: Option<ThreadId>,
 }
 
@@ -79,6 +84,34 @@ impl Drop for Inside {
     }
 }
 
+/// The right to compile on this thread.
+#[derive(Debug)]
+#[must_use = "the thread has ended to compile when this is dropped"]
+pub struct Building {
+    _inside: Inside,
+}
+
+/// Enters to compile; none if the process is about to exit.
+pub fn build() -> Option<Building> {
+    let inside = enter();
+    let mut door = lock(&DOOR);
+    if door.is_ending {
+        return None;
+    }
+    door.building += 1;
+    Some(Building { _inside: inside })
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        let mut door = lock(&DOOR);
+        door.building -= 1;
+        if door.is_ending {
+            LEFT.notify_all();
+        }
+    }
+}
+
 /// A native object whose drop makes native calls, on whatever thread drops it. Dropping the last object of an instance unloads
 /// its driver: when that raced with an exit, exit handlers were called that were no longer mapped.
 #[derive(Debug)]
@@ -110,24 +143,31 @@ impl<T> Drop for Native<T> {
     }
 }
 
-/// Closes the door when the values of a thread are dropped.
-struct CloseAtEnd;
+/// Has nothing built any more when the values of a thread are dropped.
+struct EndOfBuilding;
 
-impl Drop for CloseAtEnd {
+impl Drop for EndOfBuilding {
     fn drop(&mut self) {
-        close_the_door();
+        if forked::is_child() {
+            return;
+        }
+        let mut door = lock(&DOOR);
+        door.is_ending = true;
+        let is_building = |door: &mut Door| door.building > 0;
+        drop(LEFT.wait_timeout_while(door, PATIENCE, is_building).unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 thread_local! {
-    static AT_END: CloseAtEnd = const { CloseAtEnd };
+    static AT_END: EndOfBuilding = const { EndOfBuilding };
 }
 
-/// If this is the main thread, its end closes the door, before any exit handler runs. Call it where something begins that a thread of ours
-/// may be about when the program ends.
+/// If this is the main thread, nothing is built any more from its end on, before any exit handler runs. Call it where something begins that
+/// a thread of ours may still be building when the program ends.
 pub fn watch_main() {
     if is_main() {
-        AT_END.with(|_| ());
+        // It is over if another value of this thread is dropped just now, and calls.
+        let _ = AT_END.try_with(|_| ());
     }
 }
 
@@ -164,7 +204,10 @@ extern "C" fn close_the_door() {
         return;
     }
     let mut door = lock(&DOOR);
-    door.exiting = Some(thread::current().id());
+    // A handler before this one has waited.
+    if door.exiting.replace(thread::current().id()).is_some() {
+        return;
+    }
     let others = |door: &mut Door| door.inside > own;
     drop(LEFT.wait_timeout_while(door, PATIENCE, others).unwrap_or_else(PoisonError::into_inner));
 }

@@ -17,9 +17,9 @@ pub(crate) fn load(context: &Context, driver: Driver, (platform, device): (Platf
     if !driver.loads_its_compiler {
         return;
     }
+    let Some(_building) = process_exit::build() else { return };
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !done.contains(&platform) {
-        let _inside = process_exit::enter();
         // If it can't build this, a program of somebody's says why.
         let _ = context.program("__kernel void nothing() {}").map(|program| program.build(device, c""));
         done.push(platform);

@@ -145,7 +145,11 @@ impl Built {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> std::result::Result<Self, BackendError> {
-        let _inside = process_exit::enter();
+        let ends = || BackendError::Build {
+            kernel: kernel.name().into(),
+            log: "the process is about to exit: nothing is built any more".into(),
+        };
+        let _building = process_exit::build().ok_or_else(ends)?;
         match image.format() {
             ImageFormat::OpenClC
             | ImageFormat::Builtin

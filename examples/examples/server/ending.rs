@@ -30,23 +30,49 @@ pub(crate) async fn serve(
     }
 }
 
-/// Ctrl-C, and what a supervisor sends, are listened for from here on; resolves at the first of them.
+/// Ctrl-C, and what a supervisor sends, held back from this thread and those that it starts, which inherit that.
 ///
-/// To be called before any driver is loaded. Some drivers (those built on LLVM) have handlers of their own, which end the process, or give the
-/// signal to whoever had a handler before them. Who comes later calls theirs first.
+/// To be made before there are any. Drivers that are built on LLVM install handlers of their own, which end the process, or give the signal to whoever
+/// had a handler before them, for which a thread's stack for signals may be too small. Where no thread takes the signal, no handler is called.
 #[cfg(unix)]
-pub(crate) fn listen() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
+pub(crate) struct Signals(nix::sys::signal::SigSet);
+
+#[cfg(unix)]
+impl Signals {
+    pub(crate) fn hold_back() -> io::Result<Self> {
+        use nix::sys::signal::{SigSet, Signal};
+        let mut signals = SigSet::empty();
+        [Signal::SIGINT, Signal::SIGTERM].into_iter().for_each(|signal| signals.add(signal));
+        signals.thread_block()?;
+        Ok(Signals(signals))
+    }
+
+    /// Resolves at the first of them. A thread waits for it, since none is interrupted.
+    pub(crate) fn first(self) -> io::Result<impl Future<Output = ()>> {
+        let (tell, told) = oneshot::channel();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            if self.0.wait().is_ok() {
+                let _ = tell.send(());
+            }
+        })?;
+        Ok(async {
+            if told.await.is_err() {
+                std::future::pending().await
+            }
+        })
+    }
 }
 
 #[cfg(not(unix))]
-pub(crate) fn listen() -> io::Result<impl Future<Output = ()>> {
-    Ok(async { tokio::signal::ctrl_c().await.expect("signals can be listened for") })
+pub(crate) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    pub(crate) fn hold_back() -> io::Result<Self> {
+        Ok(Signals)
+    }
+
+    pub(crate) fn first(self) -> io::Result<impl Future<Output = ()>> {
+        Ok(async { tokio::signal::ctrl_c().await.expect("signals can be listened for") })
+    }
 }

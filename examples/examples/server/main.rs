@@ -22,6 +22,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{Html, IntoResponse};
 use axum::routing::{get, post};
+use ending::Signals;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use refusal::{Refusal, Whole};
 use settings::Settings;
@@ -104,10 +105,14 @@ async fn sum_up(metrics: PrometheusHandle) {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let signals = Signals::hold_back()?;
+    tokio::runtime::Runtime::new()?.block_on(run(signals))
+}
+
+async fn run(signals: Signals) -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::from_env()?;
-    let told = ending::listen()?;
+    let told = signals.first()?;
     let metrics = PrometheusBuilder::new().install_recorder()?;
     tokio::spawn(sum_up(metrics.clone()));
     let runtime = Runtime::builder().measured().build();

@@ -11,7 +11,8 @@
 //! know. The users of the old root in that memory are predecessors all the same: what chains say decides only whether it is worth it.
 //!
 //! Those users are all of the memory's own context. If a device of another hung while it copied there, the new root would lose
-//! what it has there, and its users would fail for a device that they have nothing to do with.
+//! what it has there, and its users would fail for a device that they have nothing to do with. (They still do if a user of the memory's own
+//! context comes behind that copy.)
 
 use slab::Slab;
 use smallvec::SmallVec;
@@ -21,6 +22,7 @@ use super::ids::{ContextId, MemoryId};
 use super::machine::Memory;
 use super::node::Does;
 use super::preds::Preds;
+use super::segments::Segments;
 use super::{Engine, HEAP, Mode, Node, NodeId, Place, ReadSet, ReadSetId, Root, RootId, Shell, Slot, Turn};
 
 /// A place in a row of nodes each of which comes after those before it.
@@ -58,6 +60,9 @@ pub(super) struct Leaver {
 
 /// Few are looked at for each new root: those that have gone the longest come first, and of many the earliest are forgotten.
 const MOST_LEAVERS: usize = 16;
+
+/// A root in more pieces than these has more users to wait for than its memory is worth.
+const MOST_SEGMENTS: usize = 4;
 
 /// Allocations that several roots hold.
 #[derive(Debug, Default)]
@@ -205,13 +210,14 @@ impl<S: Shell> Engine<S> {
         if !is_first || !replaces(root) {
             return false;
         }
+        let places = self.places_behind(ahead);
         for at in 0..self.leavers.len() {
             let Leaver { root: from, memory: of } = self.leavers[at];
             if of != memory || !self.suits(from, root, memory) {
                 continue;
             }
             let users = self.users_ahead(from, user);
-            if self.comes_behind(ahead, &users, context) {
+            if self.comes_behind(&places, &users, context) {
                 self.leavers.remove(at);
                 ahead.nodes.extend(users.nodes);
                 ahead.read_sets.extend(users.read_sets);
@@ -224,7 +230,10 @@ impl<S: Shell> Engine<S> {
 
     fn suits(&self, from: RootId, root: RootId, memory: MemoryId) -> bool {
         let (Some(old), Some(new)) = (self.roots.get(from), self.roots.get(root)) else { return false };
-        old.may_leave_memory(memory) && S::fits((&old.object, old.bytes), (&new.object, new.bytes))
+        let is_whole = Segments::len(&old.segments) <= MOST_SEGMENTS;
+        is_whole
+            && old.may_leave_memory(memory)
+            && S::fits((&old.object, old.bytes), (&new.object, new.bytes))
     }
 
     /// What a user that overwrites all of a root in a memory comes after.
@@ -238,15 +247,20 @@ impl<S: Shell> Engine<S> {
         preds
     }
 
-    /// Whether who comes after these comes after those, too, and those are of this context.
-    fn comes_behind(&self, these: &Preds, those: &Preds, context: Option<ContextId>) -> bool {
+    /// The places in chains that who comes after these comes after.
+    fn places_behind(&self, these: &Preds) -> SmallVec<[Chain; 8]> {
+        let nodes = these.nodes.iter().filter_map(|(id, _)| self.nodes.get(*id)).map(|node| node.chain);
+        let readers =
+            these.read_sets.iter().filter_map(|set| match self.read_sets[set.0 as usize].last_reader {
+                LastReader::One(_, chain, _) => Some(chain),
+                LastReader::Nobody | LastReader::Several => None,
+            });
+        nodes.chain(readers).collect()
+    }
+
+    /// Whether who comes after these places comes after those users, and they are of this context.
+    fn comes_behind(&self, places: &[Chain], those: &Preds, context: Option<ContextId>) -> bool {
         let last = |set: &ReadSetId| self.read_sets[set.0 as usize].last_reader;
-        let mut places: SmallVec<[Chain; 8]> =
-            these.nodes.iter().filter_map(|(id, _)| self.nodes.get(*id)).map(|node| node.chain).collect();
-        places.extend(these.read_sets.iter().filter_map(|set| match last(set) {
-            LastReader::One(_, chain, _) => Some(chain),
-            LastReader::Nobody | LastReader::Several => None,
-        }));
         let is_passed = |chain: Chain| places.iter().any(|place| place.is_behind(chain));
         let mut nodes = those.nodes.iter().filter_map(|(id, _)| self.nodes.get(*id));
         nodes.all(|node| self.context_at(node.place) == context && is_passed(node.chain))

@@ -45,8 +45,9 @@ impl<'a> Place<'a> {
         let group = Group::new(point, waits, commands).report(report).at_leisure(at_leisure).timed(timed);
         // SAFETY: a node counts as a user of the roots whose allocations its commands name until it has settled, which a
         // verdict at or above its point, or the loss of its context, has to come before; staging is leased until then; and
-        // the engine frees and hands out no allocation of a root that has users. What else uses the same bytes is ordered
-        // before or behind this group, by the lane or by its waits: the engine's edges.
+        // the engine frees no allocation of a root that has users, and lets no other root have it but one whose users come
+        // behind all of those. What else uses the same bytes is ordered before or behind this group, by the lane or by its waits:
+        // the engine's edges.
         unsafe { lane.native.feed(group) }
     }
 }

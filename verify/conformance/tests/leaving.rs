@@ -3,7 +3,6 @@
 //!
 //! This has no harness: what ends is the main thread, which has asked for the kernels.
 
-#[allow(dead_code, reason = "this looks for all drivers of a kind")]
 #[path = "drivers/find.rs"]
 mod find;
 

@@ -52,9 +52,9 @@ const FAULTS: &[Fault] = &[
     Fault {
         what: "a dropped buffer's memory is freed under the groups that use it",
         file: "runtime/engine/src/root.rs",
-        right: "self.roots[root].released = true;",
-        wrong: "self.roots[root].released = true;
-                for (_, slot) in std::mem::take(&mut self.roots[root].slots) {
+        right: "entry.released = true;",
+        wrong: "entry.released = true;
+                for (_, slot) in std::mem::take(&mut entry.slots) {
                     if let Slot::Ready(memory) = slot {
                         turn.freed.push(memory);
                     }

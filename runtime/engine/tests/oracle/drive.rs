@@ -340,15 +340,6 @@ impl<'a> Drive<'a> {
         self.check_end()
     }
 
-    /// Lets go of what no item from this one on uses.
-    fn release_all_before(&mut self, item: usize) -> Result<(), Fault> {
-        let program = self.program;
-        while let Some(at) = self.kept_roots.iter().position(|root| !program.is_used_from(item, *root)) {
-            self.act(Action::Release(at))?;
-        }
-        self.absorb()
-    }
-
     fn note(&mut self, line: impl FnOnce(&Self) -> String) {
         if self.log.is_some() {
             let line = line(self);

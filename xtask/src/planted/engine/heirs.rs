@@ -7,13 +7,13 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "who need not wait for the users of what is going has its memory",
         found: &[Script("heirs::who_would_have_to_wait_has_memory_of_its_own"), InSuccession(9)],
-        changes: &[("heirs.rs", "if self.comes_behind(ahead, &users, context)", "if true")],
+        changes: &[("heirs.rs", "if self.comes_behind(&places, &users, context)", "if true")],
     },
     Fault {
         what: "who has the memory of another does not wait for its users",
         found: &[InSuccession(9)],
         changes: &[
-            ("heirs.rs", "if self.comes_behind(ahead, &users, context)", "if true"),
+            ("heirs.rs", "if self.comes_behind(&places, &users, context)", "if true"),
             ("heirs.rs", "ahead.nodes.extend(users.nodes);", ""),
             ("heirs.rs", "ahead.read_sets.extend(users.read_sets);", ""),
         ],

@@ -9,6 +9,15 @@ pub(super) struct Heirs {
 }
 
 impl Drive<'_> {
+    /// Lets go of what no item from this one on uses.
+    pub(super) fn release_all_before(&mut self, item: usize) -> Result<(), Fault> {
+        let program = self.program;
+        while let Some(at) = self.kept_roots.iter().position(|root| !program.is_used_from(item, *root)) {
+            self.act(Action::Release(at))?;
+        }
+        self.absorb()
+    }
+
     /// A root that lacked memory somewhere may have been given that of another. Says whether it has.
     pub(super) fn has_inherited(&mut self, root: usize, memory: usize) -> Result<bool, Fault> {
         let there = MemoryId(memory as u32);
