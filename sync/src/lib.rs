@@ -21,6 +21,5 @@ pub mod inbox;
 pub mod inline;
 pub mod last;
 pub mod panics;
-#[cfg(not(windlass_loom))]
 pub mod process_exit;
 pub mod threads;
