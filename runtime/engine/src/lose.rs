@@ -16,7 +16,7 @@
 use super::ids::{ContextId, LaneId, MemoryId};
 use super::links::{DATA, EVENT};
 use super::unused::{Fate, Kept, Lost};
-use super::{Allocate, End, Engine, HEAP, Node, NodeId, Place, RootId, Shell, Slot, State, Turn, Use};
+use super::{Allocate, End, Engine, HEAP, Node, NodeId, Place, Root, RootId, Shell, Slot, State, Turn, Use};
 
 /// Memory that must not be used any more.
 #[derive(Default)]
@@ -114,18 +114,9 @@ impl<S: Shell> Engine<S> {
         gone.given_up.sort_unstable_by_key(|(root, memory)| (root.sort_key(), memory.0));
         gone.given_up.dedup();
         for &(root, memory) in &gone.given_up {
-            let slots = &mut self.roots[root].slots;
-            let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { continue };
-            let taken = match &mut slots[at].1 {
-                Slot::Ready(_) => match slots.swap_remove(at).1 {
-                    Slot::Ready(allocation) => Some(allocation),
-                    Slot::Pending(_) | Slot::Swapped(_) => None,
-                },
-                Slot::Swapped(swap) => swap.take_lost(),
-                Slot::Pending(_) => None,
-            };
-            let Some(allocation) = taken else { continue };
             let entry = &mut self.roots[root];
+            let Some(at) = entry.slots.iter().position(|(of, _)| *of == memory) else { continue };
+            let Some(allocation) = entry.take_lost(at) else { continue };
             let pinned_by = if memory == HEAP { entry.unpin() } else { None };
             entry.copies.forget(memory);
             hung.push(Lost { root, memory, pinned_by, share: entry.take_share(memory), allocation });
@@ -213,36 +204,32 @@ impl<S: Shell> Engine<S> {
                 segment.lose_copies(|memory| gone.has(id, memory), cause, &mut turn.causes);
             }
             for at in (0..root.slots.len()).rev() {
-                let gone_memory = root.slots[at].0;
-                if gone.memories.contains(&gone_memory)
-                    && let Slot::Swapped(swap) = &mut root.slots[at].1
-                    && let Some(memory) = swap.take_lost()
-                {
-                    let share = root.take_share(gone_memory);
-                    lost.push(Lost {
-                        root: id,
-                        memory: gone_memory,
-                        pinned_by: None,
-                        share,
-                        allocation: memory,
-                    });
+                let (memory, is_ready) = (root.slots[at].0, matches!(root.slots[at].1, Slot::Ready(_)));
+                if !gone.memories.contains(&memory) {
+                    continue;
                 }
-                if gone.memories.contains(&gone_memory)
-                    && let Slot::Ready(_) = root.slots[at].1
-                    && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
-                {
-                    root.copies.forget(gone_memory);
-                    let share = root.take_share(gone_memory);
-                    lost.push(Lost {
-                        root: id,
-                        memory: gone_memory,
-                        pinned_by: None,
-                        share,
-                        allocation: memory,
-                    });
+                let Some(allocation) = root.take_lost(at) else { continue };
+                if is_ready {
+                    root.copies.forget(memory);
                 }
+                let share = root.take_share(memory);
+                lost.push(Lost { root: id, memory, pinned_by: None, share, allocation });
             }
         }
         self.keep_lost(lost, if hangs { Fate::Leaked } else { Fate::Freed });
+    }
+}
+
+impl<S: Shell> Root<S> {
+    /// Takes what is lost out of a slot, which goes if it was there for its users.
+    fn take_lost(&mut self, at: usize) -> Option<S::Memory> {
+        match &mut self.slots[at].1 {
+            Slot::Ready(_) => match self.slots.swap_remove(at).1 {
+                Slot::Ready(allocation) => Some(allocation),
+                Slot::Pending(_) | Slot::Swapped(_) => None,
+            },
+            Slot::Swapped(swap) => swap.take_lost(),
+            Slot::Pending(_) => None,
+        }
     }
 }
