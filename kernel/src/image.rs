@@ -551,9 +551,11 @@ impl Kernel {
     /// device, the name decides.
     pub fn image_for(&self, formats: &[ImageFormat], device: &str) -> Option<&KernelImage> {
         // A part of a device is called by the whole's name and which one it is, and takes what the whole takes.
-        let whole = device.split(", part ").next();
         let is_for = |image: &KernelImage| {
-            image.device.as_deref().is_none_or(|name| name == device || Some(name) == whole)
+            image
+                .device
+                .as_deref()
+                .is_none_or(|name| name == device || Some(name) == device.split(", part ").next())
         };
         let mut images = formats.iter().flat_map(|f| self.inner.images.iter().filter(|i| i.format == *f));
         images.find(|image| is_for(image))

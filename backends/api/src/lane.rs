@@ -160,12 +160,14 @@ pub struct Group<'a> {
     /// The verdict that covers its point is to say when it started and ended. Only for devices with
     /// [`Aspect::Profiling`](crate::Aspect::Profiling).
     pub timed: bool,
+    /// Another group is fed right behind it, and the lane is flushed only after that one: until then this one need not start.
+    pub more: bool,
 }
 
 impl<'a> Group<'a> {
     /// A group that is neither reported nor timed.
     pub fn new(point: Point, waits: &'a [Wait], commands: SmallVec<[Command<'a>; 1]>) -> Self {
-        Group { point, waits, commands, report: false, at_leisure: false, timed: false }
+        Group { point, waits, commands, report: false, at_leisure: false, timed: false, more: false }
     }
 
     /// Whether its point is to be reported.
@@ -181,6 +183,11 @@ impl<'a> Group<'a> {
     /// Whether its times are to be told.
     pub fn timed(self, timed: bool) -> Self {
         Group { timed, ..self }
+    }
+
+    /// Whether another one comes before the flush.
+    pub fn more(self, more: bool) -> Self {
+        Group { more, ..self }
     }
 }
 

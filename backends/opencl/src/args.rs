@@ -23,6 +23,9 @@ pub(crate) enum Bound<'a> {
     Local(usize),
 }
 
+/// A launch's.
+pub(crate) type BoundArgs<'a> = SmallVec<[Bound<'a>; 4]>;
+
 impl<'a> Bound<'a> {
     /// The argument of a slot, checked against it.
     pub(crate) fn new(

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use windlass_backend::BackendError;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, Width};
 
-use crate::args::Bound;
+use crate::args::{Bound, BoundArgs};
 use crate::error::unsupported;
 
 /// The image's description of its parameters, checked against the slots. For a built-in kernel without one, each slot is a
@@ -51,7 +51,7 @@ pub(crate) fn arrange<'a>(
     described: &[Parameter],
     range: Range,
     bound: &[Bound<'a>],
-) -> Result<Vec<Bound<'a>>, BackendError> {
+) -> Result<BoundArgs<'a>, BackendError> {
     let place = |slot: usize| match bound[slot] {
         Bound::Buffer(memory, elements) => (memory, elements.at, elements.len),
         _ => unreachable!("`parameters` saw that slot {slot} is a buffer"),
@@ -90,5 +90,9 @@ pub(crate) fn arrange<'a>(
         }
         other => unsupported(format!("{other:?}")),
     };
-    described.iter().map(one).collect()
+    let mut args = BoundArgs::new();
+    for parameter in described {
+        args.push(one(parameter)?);
+    }
+    Ok(args)
 }

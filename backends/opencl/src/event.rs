@@ -151,7 +151,11 @@ impl Table {
             self.speak_for_untold(point);
         }
         let group = Arc::new(Enqueued { first, ..group });
-        self.live.insert(self.up_to(point), Arc::clone(&group));
+        // Almost always behind all others.
+        match self.live.back().is_none_or(|last| last.point <= point) {
+            true => self.live.push_back(Arc::clone(&group)),
+            false => self.live.insert(self.up_to(point), Arc::clone(&group)),
+        }
         group
     }
 }

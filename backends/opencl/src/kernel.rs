@@ -42,7 +42,7 @@ use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::process_exit;
 
-use crate::args::{Bound, Called, check_lines};
+use crate::args::{Bound, BoundArgs, Called, check_lines};
 use crate::described_args;
 use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::driver::Driver;
@@ -364,7 +364,7 @@ fn log(program: &Program, device: DeviceId, failure: sys::Failure) -> String {
 /// A checked launch.
 pub(crate) struct Launching<'a> {
     built: &'a Built,
-    args: Vec<Bound<'a>>,
+    args: BoundArgs<'a>,
     /// The addresses of what it uses beside them.
     reached: SmallVec<[NonNull<u8>; 2]>,
     /// Extents innermost first, as OpenCL has them.
@@ -392,18 +392,21 @@ impl<'a> Launching<'a> {
             "kernel `{}` has a different number of arguments than slots",
             built.name
         );
-        let bind = |(slot, arg)| Bound::new(context, &built.name, slot, arg);
-        let args =
-            built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
-        let reached = launch.reached.iter().map(|reached| {
-            match Memory::of(reached.memory, context)?.and_then(Memory::address) {
-                Some(address) => Ok(address),
+        // Pushed one by one: collected, they would be moved once for each adapter.
+        let mut args = BoundArgs::new();
+        for (slot, arg) in built.slots.iter().zip(launch.args) {
+            args.push(Bound::new(context, &built.name, slot, arg)?);
+        }
+        let mut reached = SmallVec::new();
+        for of in launch.reached {
+            match Memory::of(of.memory, context)?.and_then(Memory::address) {
+                Some(address) => reached.push(address),
                 None => {
-                    unsupported(format!("kernel `{}`, which reaches memory without an address", built.name))
+                    let name = &built.name;
+                    return unsupported(format!("kernel `{name}`, which reaches memory without an address"));
                 }
             }
-        });
-        let reached = reached.collect::<std::result::Result<SmallVec<_>, BackendError>>()?;
+        }
         let args = match &built.calling {
             How::Translated(calling) => {
                 let (args, [global, local]) = calling.plan(&built.name, launch, args)?;

@@ -25,6 +25,7 @@ use crate::enqueued::Enqueued;
 use crate::error::unsupported;
 use crate::event::{Progress, Teller};
 use crate::feeding::Feeding;
+use crate::gate::Gate;
 use crate::kernel;
 use crate::memory::{self, Handover, To, Transfer};
 use crate::native_call::Calling;
@@ -77,6 +78,7 @@ impl Lanes {
 /// A queue and its progress.
 pub(crate) struct Stream {
     queue: Queue,
+    gate: Gate,
     pub(crate) progress: Arc<Progress>,
     /// See [`Lanes`].
     uncertain: Arc<OnceLock<()>>,
@@ -88,10 +90,17 @@ impl Stream {
         // `fed` is read before the native flush: what another thread feeds meanwhile may miss this flush, and is flushed by
         // its own.
         let Some(fed) = self.progress.unflushed(point) else { return };
+        self.gate.open();
         match self.queue.flush() {
             Ok(()) => self.progress.flushed(fed),
             Err(failure) => self.flush_by_force(fed, failure),
         }
+    }
+
+    /// Waits until everything enqueued has ended.
+    fn finish(&self) -> Result<()> {
+        self.gate.open();
+        self.queue.finish()
     }
 
     /// The group whose last event ends when `point`, which was fed, is passed, or some groups later; `None` if it has been.
@@ -116,7 +125,7 @@ impl Stream {
     /// means waiting.
     #[cold]
     fn flush_by_force(&self, fed: Point, failure: Failure) {
-        match self.queue.finish() {
+        match self.finish() {
             Ok(()) => self.progress.flushed(fed),
             Err(_) => {
                 let _ = self.uncertain.set(());
@@ -155,7 +164,8 @@ impl OpenClLane {
     ) -> Self {
         let (progress, uncertain) =
             (Arc::new(Progress::new(sink, driver.fails_as_a_whole)), lanes.uncertain.clone());
-        let stream = Arc::new(Stream { queue, progress, uncertain });
+        let gate = Gate::default();
+        let stream = Arc::new(Stream { queue, gate, progress, uncertain });
         lanes.add(spec.number, &stream);
         let way = match spec.completion.unwrap_or(driver.completions[0]) {
             CompletionStrategy::Waiter => Some(Way::Waiting),
@@ -231,7 +241,11 @@ impl Step<'_> {
             Step::Copy(copy) => Ok(copy.enqueue(feeding)?),
             Step::Fill(fill) => Ok(fill.enqueue(feeding)?),
             Step::Handover(handover) => Ok(handover.enqueue(feeding)?),
-            Step::Native(call) => call.enqueue(&lane.context, &lane.stream.queue, feeding),
+            Step::Native(call) => {
+                // The program's code may wait for what it enqueues.
+                lane.stream.gate.open();
+                call.enqueue(&lane.context, &lane.stream.queue, feeding)
+            }
         }
     }
 }
@@ -241,7 +255,7 @@ impl Step<'_> {
 // behind its waits, has ended, and the queue is in-order.
 unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
-        let Group { point, waits, commands, report, at_leisure, timed, .. } = group;
+        let Group { point, waits, commands, report, at_leisure, timed, more, .. } = group;
         let _turn = self.driver.turn();
         let progress = &self.stream.progress;
         let wants_event = progress.begin()? || self.is_shared;
@@ -249,11 +263,16 @@ unsafe impl Lane for OpenClLane {
             return Err(lost);
         }
         // All commands are checked before the first native call, so that a refusal leaves nothing enqueued.
-        let mut steps: SmallVec<[Step<'_>; 1]> =
-            commands.into_iter().map(|c| self.plan(c)).collect::<std::result::Result<_, _>>()?;
+        let mut steps = SmallVec::<[Step<'_>; 1]>::new();
+        for command in commands {
+            steps.push(self.plan(command)?);
+        }
         let awaited = self.awaited(waits)?;
         let mut list = WaitList::default();
         awaited.iter().for_each(|group| list.push(last(group)));
+        let holds = more && self.driver.wakes_for_each && !self.is_shared;
+        let held = if holds { self.stream.gate.shut(&self.context) } else { None };
+        held.iter().for_each(|event| list.push(event));
         let mut feeding = Feeding::new(&self.stream.queue, list);
         let last_tells = self.driver.fails_as_a_whole && !timed;
         // Of several commands the last one tells, since the memory of those before it is kept until then.
@@ -275,7 +294,7 @@ unsafe impl Lane for OpenClLane {
         let lacks_end = feeding.commands > 0 && !feeding.ends_told && (is_told || fed.is_err());
         if lacks_end && feeding.enqueue(Queue::marker).is_err() {
             // It blocks, but to count as ended what may be running would be worse.
-            let _ = self.stream.queue.finish();
+            let _ = self.stream.finish();
         }
         let Feeding { mut events, sources, commands, .. } = feeding;
         if last_tells {
@@ -291,8 +310,8 @@ unsafe impl Lane for OpenClLane {
         }
         match (report, at_leisure) {
             (false, _) => {}
-            (true, false) => self.report(point),
-            (true, true) => self.report_at_leisure(point),
+            (true, false) => self.report(point, more),
+            (true, true) => self.report_at_leisure(point, more),
         }
         Ok(())
     }
@@ -318,7 +337,7 @@ unsafe impl Lane for OpenClLane {
         // The table cannot tell a point that was never fed from one that has been passed. Reporting the former would tell the
         // runtime that memory is free while commands still use it.
         if progress.has_fed(point) {
-            self.report(point);
+            self.report(point, false);
         }
     }
 
@@ -326,7 +345,7 @@ unsafe impl Lane for OpenClLane {
         let progress = &self.stream.progress;
         // See `arm`.
         if !self.lanes.is_given_up() && progress.has_fed(point) {
-            self.report_at_leisure(point);
+            self.report_at_leisure(point, false);
         }
     }
 
@@ -338,8 +357,8 @@ unsafe impl Lane for OpenClLane {
 }
 
 impl OpenClLane {
-    /// Has `point`, which was fed, reported once it is passed.
-    fn report(&self, point: Point) {
+    /// Has `point`, which was fed, reported once it is passed. `more`: the runtime is about to feed others behind it, and to flush them.
+    fn report(&self, point: Point, more: bool) {
         let progress = &self.stream.progress;
         let ender = self.stream.ender(point);
         // A report of what comes after covers it, too.
@@ -350,12 +369,12 @@ impl OpenClLane {
             None => progress.settle(point),
             // A lost device's events may never end, so there is nothing to watch.
             Some(_) if progress.lost().is_some() => progress.settle(upto),
-            Some(group) => self.watch(last(&group), upto),
+            Some(group) => self.watch(last(&group), upto, more),
         }
     }
 
     /// The same, some time after that.
-    fn report_at_leisure(&self, point: Point) {
+    fn report_at_leisure(&self, point: Point, more: bool) {
         let progress = &self.stream.progress;
         let watches = self.watcher.as_ref().is_some_and(|watcher| {
             // Not settled by this thread: what is passed by now is for the watcher to find.
@@ -363,21 +382,23 @@ impl OpenClLane {
             progress.lost().is_none() && watcher.watch_at_leisure(&self.stream, point)
         });
         if !watches {
-            self.report(point);
+            self.report(point, more);
         }
     }
 
     /// Settles `point` once the event has ended.
-    fn watch(&self, event: &Event, point: Point) {
+    fn watch(&self, event: &Event, point: Point, more: bool) {
         // The event could never end while its command sits in an unflushed queue.
-        if !self.watcher_flushes {
+        if !self.watcher_flushes && !more {
             self.stream.flush(point);
         }
         if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point)) {
             return;
         }
         // There is no watcher, or its thread could not be started.
-        self.stream.flush(point);
+        if self.watcher_flushes {
+            self.stream.flush(point);
+        }
         let progress = Arc::clone(&self.stream.progress);
         // What has ended needs no callback. Oclgrind runs everything inside the flush, and never calls back for it.
         if event.status().is_ok_and(|status| status <= 0) {
@@ -393,6 +414,7 @@ impl OpenClLane {
     /// the point early, or never, would be worse.
     #[cold]
     fn wait_for(&self, event: &Event, point: Point) {
+        self.stream.flush(point);
         // A failed wait means that the command failed, which `settle` reads from its status.
         let _ = event.wait();
         self.stream.progress.settle(point);
@@ -407,7 +429,7 @@ impl Drop for OpenClLane {
         if self.lanes.is_given_up() {
             // Leaked, since releasing a queue may wait for its commands.
             std::mem::forget(Arc::clone(&self.stream));
-        } else if progress.is_idle() || !self.is_shared && self.stream.queue.finish().is_ok() {
+        } else if progress.is_idle() || !self.is_shared && self.stream.finish().is_ok() {
             progress.clear();
         } else if self.is_shared {
             // To finish it would be to wait for the program's own commands, which may wait for anything.

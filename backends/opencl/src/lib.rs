@@ -28,6 +28,7 @@ mod error;
 mod event;
 pub mod ext;
 mod feeding;
+mod gate;
 mod group_size;
 mod kernel;
 mod lane;

@@ -9,7 +9,7 @@ use windlass_kernel::{Kernel, KernelImage, Slot};
 use windlass_kernel_translate::c::{Bounds, Dialect, Machine, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
-use crate::args::{Bound, Elements, check_lines};
+use crate::args::{Bound, BoundArgs, Elements, check_lines};
 use crate::driver::Driver;
 use crate::error::unsupported;
 
@@ -84,8 +84,8 @@ impl Calling {
         &self,
         kernel: &str,
         launch: &Launch<'a>,
-        bound: Vec<Bound<'a>>,
-    ) -> Result<(Vec<Bound<'a>>, [[usize; 3]; 2]), BackendError> {
+        bound: BoundArgs<'a>,
+    ) -> Result<(BoundArgs<'a>, [[usize; 3]; 2]), BackendError> {
         self.shape
             .check(launch.range, self.grouped)
             .or_else(|error| unsupported(format!("kernel `{kernel}`: {error}")))?;
@@ -108,7 +108,7 @@ impl Calling {
             bound.iter().filter_map(|b| if let Bound::Value(bytes) = b { Some(&bytes[..]) } else { None });
         let block = block::bytes(&places, launch.range, values).map_err(too_many)?;
         let buffers: SmallVec<[_; 8]> = bound.iter().filter_map(Bound::memory).collect();
-        let mut args = Vec::with_capacity(self.params.len());
+        let mut args = BoundArgs::with_capacity(self.params.len());
         for param in &self.params {
             args.push(match *param {
                 Param::Storage { binding } => Bound::Memory(buffers[binding as usize]),

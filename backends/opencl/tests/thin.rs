@@ -8,6 +8,8 @@ mod commands;
 mod completion;
 #[path = "thin/discovery.rs"]
 mod discovery;
+#[path = "thin/held.rs"]
+mod held;
 #[path = "thin/kernels.rs"]
 mod kernels;
 #[path = "thin/left.rs"]

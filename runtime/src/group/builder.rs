@@ -254,6 +254,9 @@ impl Builder<'_> {
     /// Kernels that are not built yet: gates. A build that has failed is an error here and now.
     pub(crate) fn unbuilt(&self, unbuilt: &mut SmallVec<[Arc<Built>; 1]>) -> Result<()> {
         let mut look = |built: &Arc<Built>| {
+            if built.ready().is_some() {
+                return Ok(());
+            }
             match built.outcome() {
                 None => unbuilt.push(built.clone()),
                 Some(Ok(_)) => {}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
@@ -21,6 +21,8 @@ use crate::shell::form::Form;
 #[derive(Debug)]
 pub(crate) struct Built {
     cell: EventCell<Result<Arc<dyn BuiltKernel>>>,
+    /// The same once it has gone well, for those who look at each launch. Set before the cell is.
+    ready: OnceLock<Arc<dyn BuiltKernel>>,
     /// Keeps the kernel's number from being given out again.
     kernel: Kernel,
     /// The arguments that the code relies on.
@@ -42,8 +44,9 @@ impl Built {
     }
 
     /// The kernel, if it has been built and that went well.
-    pub(crate) fn ready(&self) -> Option<Arc<dyn BuiltKernel>> {
-        self.cell.get()?.ok()
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<&Arc<dyn BuiltKernel>> {
+        self.ready.get()
     }
 
     /// How the build went, if it is over.
@@ -106,7 +109,7 @@ impl Builds {
             Entry::Vacant(entry) => {
                 check_own(kernel, image)?;
                 let (cell, declared) = (EventCell::new(()), image.declared().copied());
-                let built = Built { cell, kernel: kernel.clone(), declared };
+                let built = Built { cell, ready: OnceLock::new(), kernel: kernel.clone(), declared };
                 entry.insert(Arc::new(built)).clone()
             }
         };
@@ -132,6 +135,7 @@ impl Builds {
             };
             if let Ok(built) = &made {
                 show(&kernel, &native.info().devices[device], &image, &**built);
+                let _first = result.ready.set(built.clone());
             }
             let made = made.map_err(|e| Error::backend(e, format!("building kernel `{name}`")));
             if let Some(woken) = result.cell.complete(made) {

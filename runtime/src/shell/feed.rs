@@ -18,7 +18,7 @@ use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfe
 pub(super) const MAX_FED_AT_ONCE: usize = 256;
 
 /// How many are popped in one turn of the lock, and so for how long the others wait for it.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// A popped group with everything that its native calls need.
 #[derive(Debug, Default)]
@@ -302,7 +302,12 @@ impl Inner {
 fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
     let mut dead = None;
     sink::defer_reports(|| {
-        fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
+        let mut left = batch.used;
+        let mut feed = |entry| {
+            left -= 1;
+            feed_one(lane, entry, left > 0, &mut dead)
+        };
+        fed.extend(batch.in_use().filter_map(&mut feed));
         batch.clear();
         // Once for the batch, since submitting is what is dear in most drivers; and before its groups are
         // confirmed. From then on other lanes and the host wait for their points, which may never pass without

@@ -33,6 +33,7 @@ struct Place<'a> {
     report: bool,
     at_leisure: bool,
     timed: bool,
+    more: bool,
 }
 
 impl<'a> Place<'a> {
@@ -41,8 +42,9 @@ impl<'a> Place<'a> {
     where
         'a: 'c,
     {
-        let Place { lane, point, waits, report, at_leisure, timed } = self;
-        let group = Group::new(point, waits, commands).report(report).at_leisure(at_leisure).timed(timed);
+        let Place { lane, point, waits, report, at_leisure, timed, more } = self;
+        let group = Group::new(point, waits, commands).report(report).at_leisure(at_leisure);
+        let group = group.timed(timed).more(more);
         // SAFETY: a node counts as a user of the roots whose allocations its commands name until it has settled, which a
         // verdict at or above its point, or the loss of its context, has to come before; staging is leased until then; and
         // the engine frees no allocation of a root that has users, and lets no other root have it but one whose users come
@@ -55,11 +57,16 @@ impl<'a> Place<'a> {
 /// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
 /// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
 /// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
-pub(super) fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Option<Fed<Cause>> {
+pub(super) fn feed_one(
+    lane: &LaneShell,
+    entry: &mut ToFeed,
+    more: bool,
+    dead: &mut Option<Cause>,
+) -> Option<Fed<Cause>> {
     let ToFeed { node, point, waits, job, memory, report, at_leisure, timed } = entry;
     let node = node.take()?;
     let (report, at_leisure, timed) = (*report, *at_leisure, *timed);
-    let place = Place { lane, point: *point, waits, report, at_leisure, timed };
+    let place = Place { lane, point: *point, waits, report, at_leisure, timed, more };
     let attempt = catch(|| match job {
         Job::Barrier => place.feed(SmallVec::new()),
         Job::Commands(commands) => feed_commands(place, commands, memory),
@@ -143,12 +150,19 @@ fn feed_commands(
     memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
 ) -> Result<(), BackendError> {
     let memory = Memory(memory);
-    // The one command of most groups on host devices needs no side tables.
-    if let [Planned::Host(body)] = commands {
-        let launch = host_launch(body, memory)?;
-        return place.feed(SmallVec::from_buf([Command::Host(launch)]));
+    // The one command of most groups needs no side tables.
+    match commands {
+        [Planned::Host(body)] => {
+            let launch = host_launch(body, memory)?;
+            place.feed(SmallVec::from_buf([Command::Host(launch)]))
+        }
+        [Planned::Device(command)] => {
+            let mut arguments = Arguments::default();
+            command.arguments(place.lane, memory, &mut arguments)?;
+            place.feed(SmallVec::from_buf([command.native(&arguments, memory)?]))
+        }
+        _ => feed_several(place, commands, memory),
     }
-    feed_several(place, commands, memory)
 }
 
 /// A host body with its memory.
@@ -203,11 +217,13 @@ fn feed_several(
         }
     }
     // All of them before the first command is made: the commands borrow them.
-    let arguments = parts.iter().map(|part| match *part {
-        Piece::Device(command) => command.arguments(place.lane, memory),
-        Piece::Ready(_) => Ok(Arguments::default()),
-    });
-    let arguments = arguments.collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+    let mut arguments = SmallVec::<[Arguments<'_>; 1]>::new();
+    arguments.resize_with(parts.len(), Arguments::default);
+    for (part, arguments) in parts.iter().zip(&mut arguments) {
+        if let Piece::Device(command) = *part {
+            command.arguments(place.lane, memory, arguments)?;
+        }
+    }
     let native = parts.into_iter().zip(&arguments).map(|(part, arguments)| match part {
         Piece::Ready(command) => Ok(*command),
         Piece::Device(command) => command.native(arguments, memory),
@@ -249,7 +265,7 @@ impl NativeCode for BoundNative {
 /// A kernel as the context built it, and its arguments; empty for other commands.
 #[derive(Default)]
 pub(super) struct Arguments<'a> {
-    pub(super) kernel: Option<Arc<dyn BuiltKernel>>,
+    pub(super) kernel: Option<&'a Arc<dyn BuiltKernel>>,
     pub(super) list: SmallVec<[Arg<'a>; 4]>,
     /// What the kernel uses beside them.
     reached: SmallVec<[BufferArg<'a>; 2]>,
@@ -270,15 +286,16 @@ fn buffer_arg<'a>(
 }
 
 impl DeviceCommand {
-    /// What its native command borrows.
+    /// What its native command borrows, put where it is to stay: it is large.
     pub(super) fn arguments<'a>(
         &'a self,
         lane: &'a LaneShell,
         memory: Memory<'a>,
-    ) -> Result<Arguments<'a>, BackendError> {
-        let DeviceCommand::Kernel(launch) = self else { return Ok(Arguments::default()) };
-        let list = launch.slotted().map(|(arg, slot)| {
-            Ok(match arg {
+        found: &mut Arguments<'a>,
+    ) -> Result<(), BackendError> {
+        let DeviceCommand::Kernel(launch) = self else { return Ok(()) };
+        for (arg, slot) in launch.slotted() {
+            found.list.push(match arg {
                 KernelArg::Value(bytes) => Arg::Value(bytes),
                 KernelArg::Local(bytes) => Arg::Local(*bytes),
                 KernelArg::Window(..) | KernelArg::Here => {
@@ -289,15 +306,16 @@ impl DeviceCommand {
                         _ => Arg::Buffer(buffer_arg(binding, access, lane, memory)?),
                     }
                 }
-            })
-        });
-        let reached = launch.reached.iter().map(|(window, access)| buffer_arg(window, *access, lane, memory));
-        let reached = reached.collect::<Result<_, BackendError>>()?;
-        let kernel = launch.built.ready();
-        if let Some(kernel) = &kernel {
+            });
+        }
+        for (window, access) in &launch.reached {
+            found.reached.push(buffer_arg(window, *access, lane, memory)?);
+        }
+        found.kernel = launch.built.ready();
+        if let Some(kernel) = found.kernel {
             launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
         }
-        Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()?, reached })
+        Ok(())
     }
 
     /// The native command, with its arguments.
@@ -308,9 +326,9 @@ impl DeviceCommand {
     ) -> Result<Command<'c>, BackendError> {
         Ok(match self {
             DeviceCommand::Kernel(launch) => {
-                let kernel = arguments.kernel.as_deref().ok_or_else(gone)?;
+                let kernel = arguments.kernel.ok_or_else(gone)?;
                 Command::Launch(
-                    Launch::new(kernel, launch.range, &arguments.list).reaching(&arguments.reached),
+                    Launch::new(&**kernel, launch.range, &arguments.list).reaching(&arguments.reached),
                 )
             }
             DeviceCommand::Copy(copy) => Command::Copy(CopyBox::new(
@@ -355,8 +373,11 @@ impl Recorded {
         find: Memory<'_>,
         memory: &[Arc<dyn Allocation>],
     ) -> Result<Arc<dyn Sequence>, BackendError> {
-        let arguments: Vec<Arguments<'_>> =
-            self.commands.iter().map(|c| c.arguments(lane, find)).collect::<Result<_, _>>()?;
+        let mut arguments = Vec::new();
+        arguments.resize_with(self.commands.len(), Arguments::default);
+        for (command, arguments) in self.commands.iter().zip(&mut arguments) {
+            command.arguments(lane, find, arguments)?;
+        }
         let native: Vec<Command<'_>> = self
             .commands
             .iter()
@@ -372,7 +393,7 @@ impl Recorded {
             memory.push(lane.blank.get(&*lane.context)?.clone());
         }
         let kernels: Vec<Arc<dyn BuiltKernel>> =
-            arguments.iter().filter_map(|arguments| arguments.kernel.clone()).collect();
+            arguments.iter().filter_map(|arguments| arguments.kernel.cloned()).collect();
         // SAFETY: the group that is being fed is a user of these buffers until it has ended, and so is each that runs the
         // sequence later: it asks for it with its own memory, and a sequence of other memory is not given to it. The
         // windows lie inside their buffers, and arguments are of the kinds of the kernels' slots, as for any

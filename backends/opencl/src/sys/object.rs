@@ -10,8 +10,8 @@ use opencl3::context::context::{
 };
 use opencl3::event::{
     CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED,
-    CL_PROFILING_COMMAND_START, get_event_info, get_event_profiling_data, release_event, set_event_callback,
-    wait_for_events,
+    CL_PROFILING_COMMAND_START, create_user_event, get_event_info, get_event_profiling_data, release_event,
+    set_event_callback, set_user_event_status, wait_for_events,
 };
 use opencl3::kernel::{
     CL_KERNEL_COMPILE_WORK_GROUP_SIZE, CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS,
@@ -367,7 +367,19 @@ unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
 
+impl Context {
+    /// An event that ends when it is told to. What waits for it never runs if nobody does.
+    pub(crate) fn user_event(&self) -> Result<Event> {
+        Event::owned("clCreateUserEvent", create_user_event(self.0))
+    }
+}
+
 impl Event {
+    /// Ends one that no driver ends.
+    pub(crate) fn complete(&self) -> Result<()> {
+        named("clSetUserEventStatus", set_user_event_status(self.0, CL_COMPLETE))
+    }
+
     /// One that no driver knows, and of which every call says so.
     #[cfg(test)]
     pub(crate) fn unknown() -> Self {
