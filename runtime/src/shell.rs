@@ -273,6 +273,8 @@ pub(crate) struct LaneShell {
     fed_aside: bool,
     /// See [`ContextInfo::fed_anywhere`](windlass_backend::ContextInfo::fed_anywhere).
     fed_anywhere: bool,
+    /// No group that is to be timed goes to another.
+    timed: bool,
     /// What its device is called.
     device: Arc<str>,
 }

@@ -171,6 +171,14 @@ pub(crate) enum Teller {
     Nothing,
 }
 
+/// How a group is to be enqueued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) wants_event: bool,
+    /// Nothing before it waits for a flush.
+    pub(crate) is_first: bool,
+}
+
 impl Progress {
     pub(crate) fn new(sink: Arc<dyn LaneSink>, fails_as_a_whole: bool) -> Self {
         Progress { table: Mutex::new(Table::new()), completion: Completion::new(sink), fails_as_a_whole }
@@ -217,10 +225,9 @@ impl Progress {
         lock(&self.table).lost.clone()
     }
 
-    /// Before a group is enqueued: drops what was retired, refuses the group on a lost lane, and says whether it needs an event of its
-    /// own. It goes without one where that saves most and costs least: among many quick ones in flight, so that whoever asks
+    /// Before a group is enqueued: drops what was retired, refuses the group on a lost lane, and says how it is to be enqueued. It goes without one where that saves most and costs least: among many quick ones in flight, so that whoever asks
     /// about it waits but a little longer than for all those before it.
-    pub(crate) fn begin(&self) -> Result<bool, BackendError> {
+    pub(crate) fn begin(&self) -> Result<Begun, BackendError> {
         let passed = self.completion.passed();
         let mut table = lock(&self.table);
         let in_flight = table.fed.map_or(0, |fed| fed.0.saturating_sub(passed.0));
@@ -228,10 +235,11 @@ impl Progress {
         let lost = table.lost.clone();
         let untold = table.untold.map_or(0, |(_, count)| count);
         let wants_event = !table.is_quick || in_flight < MANY || untold >= UNTOLD;
+        let is_first = table.fed <= table.flushed;
         drop(table);
         // As in `sweep`.
         drop(spent);
-        lost.map_or(Ok(wants_event), Err)
+        lost.map_or(Ok(Begun { wants_event, is_first }), Err)
     }
 
     /// The last group with an event up to `point`, one that was armed; `None` if there is no such group, because all up to `point` have
@@ -525,7 +533,7 @@ mod tests {
     #[test]
     fn groups_go_without_an_event_only_among_many_quick_ones() {
         let (_, progress) = lane(|_| ());
-        let wants = || progress.begin().expect("it is not lost");
+        let wants = || progress.begin().expect("it is not lost").wants_event;
         (1..=100).for_each(|point| feed(&progress, point, None));
         assert!(wants(), "nothing is known of its pace");
         report(&progress, 100);

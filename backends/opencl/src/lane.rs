@@ -23,7 +23,7 @@ use windlass_sync::facade::{Mutex, lock};
 use crate::driver::Driver;
 use crate::enqueued::Enqueued;
 use crate::error::unsupported;
-use crate::event::{Progress, Teller};
+use crate::event::{Begun, Progress, Teller};
 use crate::feeding::Feeding;
 use crate::gate::Gate;
 use crate::kernel;
@@ -258,7 +258,8 @@ unsafe impl Lane for OpenClLane {
         let Group { point, waits, commands, report, at_leisure, timed, more, .. } = group;
         let _turn = self.driver.turn();
         let progress = &self.stream.progress;
-        let wants_event = progress.begin()? || self.is_shared;
+        let Begun { wants_event, is_first } = progress.begin()?;
+        let wants_event = wants_event || self.is_shared;
         if let Some(lost) = self.lanes.lost() {
             return Err(lost);
         }
@@ -270,7 +271,7 @@ unsafe impl Lane for OpenClLane {
         let awaited = self.awaited(waits)?;
         let mut list = WaitList::default();
         awaited.iter().for_each(|group| list.push(last(group)));
-        let holds = more && self.driver.wakes_for_each && !self.is_shared;
+        let holds = more && is_first && self.driver.wakes_for_each && !self.is_shared;
         let held = if holds { self.stream.gate.shut(&self.context) } else { None };
         held.iter().for_each(|event| list.push(event));
         let mut feeding = Feeding::new(&self.stream.queue, list);

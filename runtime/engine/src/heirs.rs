@@ -35,9 +35,14 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Whether it is one, and no node's that has none.
+    fn is_some(self) -> bool {
+        self.number != 0
+    }
+
     /// Whether who comes after this place comes after that one.
     fn is_behind(self, that: Chain) -> bool {
-        self.number == that.number && self.at >= that.at
+        self.is_some() && self.number == that.number && self.at >= that.at
     }
 }
 
@@ -146,15 +151,36 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A new node takes its place in a chain.
+    /// A new node takes its place in a chain, if what it uses may ever be handed on.
+    #[inline]
     pub(super) fn joins_chain(&mut self, id: NodeId, preds: &Preds) {
+        let zeroed = |memory: MemoryId| self.memories[memory.0 as usize].traits.zeroed;
+        match self.nodes[id].place {
+            Place::Device(device) if !zeroed(self.devices[device.0 as usize].memory) => {
+                self.finds_chain(id, preds);
+            }
+            Place::Device(_) | Place::Host => {
+                let Engine { nodes, read_sets, .. } = self;
+                let node = &mut nodes[id];
+                // The slot may have been that of a node in one.
+                node.chain = Chain::default();
+                for set in &node.read_sets {
+                    read_sets[set.0 as usize].last_reader = LastReader::Several;
+                }
+            }
+        }
+    }
+
+    fn finds_chain(&mut self, id: NodeId, preds: &Preds) {
         let last_reader = |set: &ReadSetId| match self.read_sets[set.0 as usize].last_reader {
             LastReader::One(reader, ..) => Some(reader),
             LastReader::Nobody | LastReader::Several => None,
         };
         let readers = preds.read_sets.iter().filter_map(last_reader);
         let context = self.context_at(self.nodes[id].place);
-        let may_follow = |before: &Node<S>| !before.is_followed && self.context_at(before.place) == context;
+        let may_follow = |before: &Node<S>| {
+            !before.is_followed && before.chain.is_some() && self.context_at(before.place) == context
+        };
         let mut before = preds.nodes.iter().map(|(from, _)| *from).chain(readers);
         let before = before.find(|from| self.nodes.get(*from).is_some_and(may_follow));
         let chain = match before {

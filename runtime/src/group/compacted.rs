@@ -51,7 +51,7 @@ impl<'g> CommandGroup<'g> {
         if slot.runs_host_bodies() {
             return Ok(copies);
         }
-        for at in 0..call.args.len() {
+        for at in 0..call.launch.args.len() {
             let Some((part, access, mode)) = call.part_with_gaps(at) else { continue };
             if call.is_strided(at, &part, &slot.device.info)? {
                 continue;
@@ -88,7 +88,7 @@ impl<'g> CommandGroup<'g> {
                     copy
                 }
             };
-            call.args[at] = KernelArg::Window(Some(copy), mode);
+            call.launch.args[at] = KernelArg::Window(Some(copy), mode);
         }
         Ok(copies)
     }
@@ -97,7 +97,7 @@ impl<'g> CommandGroup<'g> {
 impl KernelCall<'_> {
     /// A buffer among the arguments, and how the kernel uses it.
     fn used(&self, at: usize) -> Option<(&Binding, SlotAccess, Mode)> {
-        let (arg, slot) = (self.args.get(at)?, self.kernel().slots().get(at)?);
+        let (arg, slot) = (self.launch.args.get(at)?, self.kernel().slots().get(at)?);
         match (arg, slot, arg.window(slot)?) {
             (KernelArg::Window(_, mode), Slot::Buffer(_), (binding, access)) => {
                 Some((binding, access, *mode))
@@ -127,9 +127,9 @@ impl KernelCall<'_> {
 
     /// Another argument that shows elements of this one, but not the same ones, where the kernel writes either.
     fn shares(&self, at: usize, (part, access): (&Binding, SlotAccess)) -> Option<usize> {
-        (0..self.args.len()).filter(|other| *other != at).find(|other| {
+        (0..self.launch.args.len()).filter(|other| *other != at).find(|other| {
             let slot = self.kernel().slots().get(*other);
-            let Some((window, of_it)) = slot.and_then(|slot| self.args[*other].window(slot)) else {
+            let Some((window, of_it)) = slot.and_then(|slot| self.launch.args[*other].window(slot)) else {
                 return false;
             };
             let written = [access, of_it].contains(&SlotAccess::ReadWrite);

@@ -18,7 +18,7 @@ use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
 use crate::shell::build::{Values, image_on};
 use crate::shell::context::DeviceSlot;
-use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, PlannedKernel};
+use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, KernelLaunch, PlannedKernel};
 use crate::shell::{Inner, State, limits};
 use windlass_engine::Mode;
 use windlass_kernel::shape::Shaping;
@@ -41,7 +41,8 @@ const MOST_LOCAL_HERE: usize = 16 << 20;
 #[must_use = "a call does nothing until it is given to `parallel_for`"]
 pub struct KernelCall<'g> {
     kernel: Kernel,
-    pub(super) args: SmallVec<[KernelArg; 4]>,
+    /// Made here, so that the arguments need not be moved: a call is, with each that is added.
+    pub(super) launch: Box<KernelLaunch>,
     /// Beside them, what the kernel uses by addresses.
     pub(super) reached: Vec<Reached>,
     /// What is to be filled in of the pointers that it follows.
@@ -49,7 +50,7 @@ pub struct KernelCall<'g> {
     /// What of them is the caller's memory, in their order.
     here: Vec<Here<'g>>,
     /// Values that the kernel is built with.
-    overrides: Values,
+    overrides: Vec<(&'static str, f64)>,
     /// The first argument that no launch takes.
     refused: Option<Error>,
     /// Bytes of local memory that the kernel has, or is built with.
@@ -62,11 +63,11 @@ impl<'g> KernelCall<'g> {
     pub fn new(kernel: &Kernel) -> Self {
         KernelCall {
             kernel: kernel.clone(),
-            args: SmallVec::new(),
+            launch: Box::new(KernelLaunch::new()),
             reached: Vec::new(),
             pointers: Pointers::default(),
             here: Vec::new(),
-            overrides: SmallVec::new(),
+            overrides: Vec::new(),
             refused: None,
             local: 0,
             brand: PhantomData,
@@ -125,7 +126,7 @@ impl<'g> KernelCall<'g> {
     /// # Ok(()) }
     /// ```
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
-        self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
+        self.launch.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
         self
     }
 
@@ -139,7 +140,7 @@ impl<'g> KernelCall<'g> {
                 KernelArg::Here
             }
         };
-        self.args.push(arg);
+        self.launch.args.push(arg);
         self
     }
 
@@ -149,7 +150,7 @@ impl<'g> KernelCall<'g> {
         let extents: SmallVec<[u8; 16]> =
             argument.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
         let mut call = self.argument(argument);
-        call.args.push(KernelArg::Value(extents));
+        call.launch.args.push(KernelArg::Value(extents));
         call
     }
 
@@ -205,7 +206,7 @@ impl<'g> KernelCall<'g> {
         let mut words = vec![0_u32; if self.kernel.messages().is_empty() { 0 } else { WORDS }];
         let mut here = self.here.into_iter();
         let mut args = SmallVec::<[Here<'_>; 4]>::new();
-        for (at, arg) in self.args.into_iter().enumerate() {
+        for (at, arg) in self.launch.args.into_iter().enumerate() {
             args.push(match arg {
                 KernelArg::Here => here.next().unwrap_or_else(|| unreachable!("each has its place")),
                 KernelArg::Value(bytes) => Here::value(&bytes),
@@ -257,7 +258,7 @@ impl<'g> KernelCall<'g> {
     /// # Ok(()) }
     /// ```
     pub fn value<T: DeviceCopy>(mut self, value: T) -> Self {
-        self.args.push(KernelArg::Value(SmallVec::from_slice(bytes_of(&value))));
+        self.launch.args.push(KernelArg::Value(SmallVec::from_slice(bytes_of(&value))));
         self
     }
 
@@ -277,7 +278,7 @@ impl<'g> KernelCall<'g> {
     /// ```
     pub fn local<T: DeviceCopy>(mut self, len: usize) -> Self {
         match len.checked_mul(size_of::<T>()) {
-            Some(bytes) if u32::try_from(len).is_ok() => self.args.push(KernelArg::Local(bytes)),
+            Some(bytes) if u32::try_from(len).is_ok() => self.launch.args.push(KernelArg::Local(bytes)),
             _ => return self.refuse_local(len, std::any::type_name::<T>()),
         }
         self
@@ -285,13 +286,13 @@ impl<'g> KernelCall<'g> {
 
     #[cold]
     fn refuse_local(mut self, len: usize, of: &str) -> Self {
-        let (at, name) = (self.args.len(), self.kernel.name());
+        let (at, name) = (self.launch.args.len(), self.kernel.name());
         let what = if of.is_empty() { "elements".into() } else { format!("elements of `{of}`") };
         self.refused.get_or_insert(Error::invalid(format!(
             "argument {at} of kernel `{name}` is local memory for {len} {what}, and kernels count in 32 bits"
         )));
         // What stands behind it keeps its position.
-        self.args.push(KernelArg::Local(0));
+        self.launch.args.push(KernelArg::Local(0));
         self
     }
 
@@ -317,31 +318,28 @@ impl<'g> KernelCall<'g> {
         }
         let kernel = self.kernel.clone();
         let (name, slots) = (kernel.name(), kernel.slots());
-        if slots.len() != self.args.len() {
+        if slots.len() != self.launch.args.len() {
             return Err(Error::invalid(format!(
                 "kernel `{name}` takes {} arguments, and got {}",
                 slots.len(),
-                self.args.len()
+                self.launch.args.len()
             )));
         }
-        for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
+        for (at, (arg, of)) in self.launch.args.iter().zip(slots).enumerate() {
             check_argument((name, at), arg, of, (inner, slot))?;
         }
         for Reached { window, .. } in &self.reached {
             check_address(format_args!("memory that kernel `{name}` reaches"), window, inner, slot)?;
         }
         self.fill_tables(inner)?;
+        let args = &self.launch.args[..];
         let windows = || {
-            self.args
-                .iter()
-                .zip(slots)
-                .enumerate()
-                .filter_map(|(at, (arg, of))| Some((at, arg.window(of)?.0, of)))
+            args.iter().zip(slots).enumerate().filter_map(|(at, (arg, of))| Some((at, arg.window(of)?.0, of)))
         };
         let buffers =
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
-        let shown = self.args.iter().zip(slots).filter_map(|(arg, of)| arg.window(of));
+        let shown = args.iter().zip(slots).filter_map(|(arg, of)| arg.window(of));
         let reached = self.reached.iter().map(|Reached { window, access, .. }| (window, *access));
         let is_written = |access| access != SlotAccess::Read;
         check_casts(shown.chain(reached).map(|(window, access)| (window, is_written(access))))?;
@@ -355,26 +353,28 @@ impl<'g> KernelCall<'g> {
                 slot.device
             )));
         }
-        let local = self.args.iter().map(|arg| if let KernelArg::Local(bytes) = arg { *bytes } else { 0 });
+        let local = args.iter().map(|arg| if let KernelArg::Local(bytes) = arg { *bytes } else { 0 });
         let passed = local.fold(0, usize::saturating_add);
         let local_memory = passed.saturating_add(self.local);
         let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
         limits::check_launch(name, of, buffers, &range, local_memory)?;
-        let mut values = build_values(&self.kernel, self.overrides, Some(&range))?;
+        let mut values = build_values(&self.kernel, self.overrides.into(), Some(&range))?;
         if let Some(shaping) = self.kernel.shaping().filter(|_| !slot.runs_host_bodies()) {
             let of = (self.kernel.is_grouped(), shaping);
             let shape = shape(of, &slot.device.info, &range);
-            let covered = may_be_covered(of, &slot.device.info) && covers(shaping, &self.args, &range);
+            let covered = may_be_covered(of, &slot.device.info) && covers(shaping, args, &range);
             values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
-        check_declared(&self.kernel, &self.args, built.declared())?;
-        let reached = self.reached.into_iter().map(|of| (of.window, of.access)).collect();
-        let planned = PlannedKernel { range, args: self.args, reached, built, local_memory: passed };
+        check_declared(&self.kernel, args, built.declared())?;
+        let mut launch = self.launch;
+        (launch.range, launch.local_memory) = (range, passed);
+        launch.reached.extend(self.reached.iter().map(|of| (of.window, of.access)));
+        let planned = PlannedKernel { built, launch };
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
-        Ok(DeviceCommand::Kernel(Box::new(planned)))
+        Ok(DeviceCommand::Kernel(planned))
     }
 }
 
@@ -559,7 +559,7 @@ impl fmt::Debug for KernelCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KernelCall")
             .field("kernel", &self.kernel.name())
-            .field("args", &self.args.len())
+            .field("args", &self.launch.args.len())
             .finish()
     }
 }

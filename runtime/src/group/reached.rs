@@ -30,9 +30,9 @@ pub(super) struct Reached {
 #[derive(Debug, Default)]
 pub(super) struct Pointers {
     /// Which argument is the table of what is reached of a type.
-    tables: SmallVec<[(usize, Type); 1]>,
+    tables: Vec<(usize, Type)>,
     /// Which arguments are addresses of windows.
-    addresses: SmallVec<[(usize, Binding); 2]>,
+    addresses: Vec<(usize, Binding)>,
 }
 
 impl Pointers {
@@ -131,7 +131,7 @@ impl<'g> KernelCall<'g> {
                 self.reach_window::<T>(window, mode, true);
                 let known = window.filter(|window| !window.is_empty());
                 // It is found when it is known where the group goes.
-                let at = self.args.len();
+                let at = self.launch.args.len();
                 self.pointers.addresses.extend(known.map(|window| (at, window)));
                 0
             }
@@ -143,8 +143,8 @@ impl<'g> KernelCall<'g> {
     /// the call reaches is known.
     #[doc(hidden)]
     pub fn reach<T: DeviceCopy>(mut self) -> Self {
-        self.pointers.tables.push((self.args.len(), Type::of::<T>()));
-        self.args.push(KernelArg::Value(SmallVec::from_slice(&[0; REACH_BYTES])));
+        self.pointers.tables.push((self.launch.args.len(), Type::of::<T>()));
+        self.launch.args.push(KernelArg::Value(SmallVec::from_slice(&[0; REACH_BYTES])));
         self
     }
 
@@ -152,7 +152,7 @@ impl<'g> KernelCall<'g> {
     pub(super) fn fill_tables(&mut self, inner: &Arc<Inner>) -> Result<()> {
         for (at, window) in &self.pointers.addresses {
             let address = self.address(window, inner)?;
-            self.args[*at] = KernelArg::Value(SmallVec::from_slice(&address.to_ne_bytes()));
+            self.launch.args[*at] = KernelArg::Value(SmallVec::from_slice(&address.to_ne_bytes()));
         }
         self.check_pointers()?;
         if self.pointers.is_empty() {
@@ -185,7 +185,7 @@ impl<'g> KernelCall<'g> {
                     of.name
                 )));
             };
-            self.args[*at] = KernelArg::Value(SmallVec::from_slice(&table));
+            self.launch.args[*at] = KernelArg::Value(SmallVec::from_slice(&table));
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Kernels as contexts build them: off every executor, single flight, kept as long as the context.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use windlass_backend::{Aspect, AtomicOrders, BuiltKernel, Context as NativeContext, DeviceInfo};
 use windlass_kernel::shape::Shape;
@@ -86,7 +86,7 @@ type Key = (usize, usize, SmallVec<[(&'static str, u64); 4]>);
 /// A context's kernels.
 #[derive(Debug, Default)]
 pub(crate) struct Builds {
-    table: Mutex<HashMap<Key, Arc<Built>>>,
+    table: Mutex<FxHashMap<Key, Arc<Built>>>,
 }
 
 impl Builds {

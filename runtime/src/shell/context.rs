@@ -297,6 +297,7 @@ impl ContextShared {
             blank,
             fed_aside,
             fed_anywhere,
+            timed: kind.timed,
             device,
         };
         inner.set_lane(shell, effects);

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, Point, Region, Wait};
 use windlass_sync::panics::{Panicked, catch};
 
+use super::event::EventInner;
 use super::native::feed_one;
 use super::waking::catch_foreign;
 use super::work::Work;
@@ -140,6 +141,7 @@ impl State {
     pub(super) fn pop_batch(&mut self, lane: LaneId, effects: &mut Effects) {
         let most = BATCH.min(effects.left_of_its_share());
         self.called_for.retain(|called| *called != lane);
+        let may_be_timed = self.lane(lane).timed;
         let batch = &mut effects.batch;
         let before = batch.used;
         // `pop` gives each its point, and points are consecutive: from here on every entry has to be fed, in this
@@ -150,7 +152,7 @@ impl State {
             let entry = batch.next();
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
             (entry.report, entry.at_leisure) = (popped.report, popped.at_leisure);
-            self.native_args(entry, popped.node, popped.live);
+            self.native_args(entry, popped.node, popped.live, may_be_timed);
             if let Some(tracer) = self.tracer.as_mut().filter(|_| popped.live) {
                 tracer.fed(popped.node, native_lane(&self.lanes, lane));
             }
@@ -194,7 +196,7 @@ impl State {
     }
 
     #[inline]
-    fn native_args(&mut self, entry: &mut ToFeed, node: NodeId, live: bool) {
+    fn native_args(&mut self, entry: &mut ToFeed, node: NodeId, live: bool, may_be_timed: bool) {
         let Some(mut native_args) = self.engine.native_args(node) else { return };
         for &(lane, point) in native_args.waits() {
             let number = native_lane(&self.lanes, lane).number;
@@ -210,8 +212,9 @@ impl State {
         // destructors under it.
         entry.timed = false;
         if live {
-            entry.timed =
-                native_args.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
+            // Of a group that was submitted long ago, to look at its event is to wait for memory, twice.
+            let is_timed = |event: &Arc<EventInner>| event.queue.clock.is_some();
+            entry.timed = may_be_timed && native_args.work().and_then(Work::event).is_some_and(is_timed);
             entry.job = match native_args.take_commands() {
                 Some(commands) => Job::Commands(commands),
                 // Transfers have none: the step says what to move.

@@ -293,8 +293,8 @@ impl DeviceCommand {
         memory: Memory<'a>,
         found: &mut Arguments<'a>,
     ) -> Result<(), BackendError> {
-        let DeviceCommand::Kernel(launch) = self else { return Ok(()) };
-        for (arg, slot) in launch.slotted() {
+        let DeviceCommand::Kernel(planned) = self else { return Ok(()) };
+        for (arg, slot) in planned.slotted() {
             found.list.push(match arg {
                 KernelArg::Value(bytes) => Arg::Value(bytes),
                 KernelArg::Local(bytes) => Arg::Local(*bytes),
@@ -308,12 +308,12 @@ impl DeviceCommand {
                 }
             });
         }
-        for (window, access) in &launch.reached {
+        for (window, access) in &planned.launch.reached {
             found.reached.push(buffer_arg(window, *access, lane, memory)?);
         }
-        found.kernel = launch.built.ready();
+        found.kernel = planned.built.ready();
         if let Some(kernel) = found.kernel {
-            launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
+            planned.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
         }
         Ok(())
     }
@@ -325,11 +325,10 @@ impl DeviceCommand {
         memory: Memory<'c>,
     ) -> Result<Command<'c>, BackendError> {
         Ok(match self {
-            DeviceCommand::Kernel(launch) => {
+            DeviceCommand::Kernel(planned) => {
                 let kernel = arguments.kernel.ok_or_else(gone)?;
-                Command::Launch(
-                    Launch::new(&**kernel, launch.range, &arguments.list).reaching(&arguments.reached),
-                )
+                let launch = Launch::new(&**kernel, planned.launch.range, &arguments.list);
+                Command::Launch(launch.reaching(&arguments.reached))
             }
             DeviceCommand::Copy(copy) => Command::Copy(CopyBox::new(
                 of_part(memory.of(&copy.from)?, copy.from.region()),

@@ -147,7 +147,7 @@ impl DeviceCommand {
             DeviceCommand::Kernel(kernel) => {
                 let windows = kernel.slotted().filter_map(|(arg, slot)| arg.window(slot));
                 let windows = windows.map(|(binding, access)| (*binding, access));
-                windows.chain(kernel.reached.iter().copied()).collect()
+                windows.chain(kernel.launch.reached.iter().copied()).collect()
             }
             DeviceCommand::Copy(copy) => {
                 SmallVec::from_iter([(copy.from, SlotAccess::Read), (copy.to, SlotAccess::ReadWrite)])

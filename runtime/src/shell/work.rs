@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, KernelLimits, Region};
-use windlass_kernel::{Extent, HostBody, Range, RawSpan, Slot, SlotAccess, Word};
+use windlass_kernel::{Extent, HostBody, LaunchRange, Range, RawSpan, Slot, SlotAccess, Word};
 use windlass_sync::last::is_last;
 
 use super::event::EventInner;
@@ -254,7 +254,7 @@ impl Planned<'_> {
 /// A command that any device may take, and that may be run again.
 #[derive(Clone, Debug)]
 pub(crate) enum DeviceCommand {
-    Kernel(Box<PlannedKernel>),
+    Kernel(PlannedKernel),
     Copy(Box<PlannedCopy>),
     Fill(Box<PlannedFill>),
 }
@@ -279,24 +279,38 @@ pub(crate) trait PlannedNative: Send {
 /// A kernel and its arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedKernel {
+    pub(crate) built: Arc<Built>,
+    pub(crate) launch: Box<KernelLaunch>,
+}
+
+/// What a kernel is launched with. It is large, and so stays where the call was made until its group has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelLaunch {
+    /// Known once the call is planned.
     pub(crate) range: Range,
     pub(crate) args: SmallVec<[KernelArg; 4]>,
     /// Windows that it uses beside them, by addresses.
     pub(crate) reached: Vec<(Binding, SlotAccess)>,
-    pub(crate) built: Arc<Built>,
     /// Bytes of local memory that its arguments ask for.
     pub(crate) local_memory: usize,
+}
+
+impl KernelLaunch {
+    /// One without arguments.
+    pub(crate) fn new() -> Self {
+        KernelLaunch { range: 0.range(), args: SmallVec::new(), reached: Vec::new(), local_memory: 0 }
+    }
 }
 
 impl PlannedKernel {
     /// The arguments, each with its slot.
     pub(crate) fn slotted(&self) -> impl Iterator<Item = (&KernelArg, &Slot)> {
-        self.args.iter().zip(self.built.slots())
+        self.launch.args.iter().zip(self.built.slots())
     }
 
     /// Refuses what the kernel does not take as it was built.
     pub(crate) fn check(&self, limits: KernelLimits) -> Result<(), Error> {
-        check_kernel(self.built.name(), limits, &self.range, self.local_memory)
+        check_kernel(self.built.name(), limits, &self.launch.range, self.launch.local_memory)
     }
 }
 
