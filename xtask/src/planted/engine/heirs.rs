@@ -48,7 +48,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "zeroed memory is handed on",
-        found: &[Script("heirs::zeroed_memory_is_not_handed_on"), InSuccession(59)],
+        found: &[Script("heirs::zeroed_memory_is_not_handed_on"), InSuccession(599)],
         changes: &[("heirs.rs", "if traits.zeroed || self.lines", "if self.lines")],
     },
     Fault {
@@ -77,8 +77,8 @@ pub(super) const FAULTS: &[Fault] = &[
             ),
             (
                 "heirs.rs",
-                "!before.is_followed && self.context_at(before.place) == context;",
-                "!before.is_followed && self.context_at(before.place).is_some();",
+                "before.chain.is_some() && self.context_at(before.place) == context",
+                "before.chain.is_some() && self.context_at(before.place).is_some()",
             ),
         ],
     },
