@@ -115,7 +115,7 @@ impl Driver {
             () if device.text(cl::CL_DEVICE_NAME).starts_with("Oclgrind") => OCLGRIND,
             () if is_nvidia(&extensions) => NVIDIA,
             () if extensions.iter().any(|name| name.starts_with("cl_intel_")) => INTEL,
-            () if device.text(cl::CL_DEVICE_VERSION).contains("PoCL") => POCL,
+            () if device.platform_name() == "Portable Computing Language" => POCL,
             () => PROMPT,
         }
     }

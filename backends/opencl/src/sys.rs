@@ -13,7 +13,8 @@ mod shared;
 use std::ffi::CStr;
 
 use opencl3::device::{
-    CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CUSTOM, create_sub_devices, get_device_data, get_device_ids,
+    CL_DEVICE_PLATFORM, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CUSTOM, create_sub_devices, get_device_data,
+    get_device_ids,
 };
 use opencl3::platform::platform as native_platform;
 use opencl3::types::{cl_device_id, cl_device_info, cl_device_partition_property, cl_int, cl_platform_id};
@@ -90,6 +91,12 @@ impl DeviceId {
         debug_assert_eq!(properties[2], 0);
         let ids = named("clCreateSubDevices", create_sub_devices(self.0, &properties))?;
         Ok(ids.into_iter().map(DeviceId).collect())
+    }
+
+    /// What its driver is called; empty where it does not say.
+    pub(crate) fn platform_name(self) -> String {
+        let platform = self.number(CL_DEVICE_PLATFORM).map(|handle| PlatformId(handle as cl_platform_id));
+        platform.map(|platform| platform.text(native_platform::CL_PLATFORM_NAME)).unwrap_or_default()
     }
 
     /// What the device says about itself, as bytes; empty where it does not know the query.
