@@ -18,8 +18,9 @@ use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfe
 /// bound on what a submitter does for others.
 pub(super) const MAX_FED_AT_ONCE: usize = 256;
 
-/// How many are popped in one turn of the lock, and so for how long the others wait for it.
-const BATCH: usize = 64;
+/// How many are popped in one turn of the lock, and so for how long the others wait for it: some ten microseconds. They are
+/// flushed together, and what a driver does at a flush, or once for what comes at once, costs the less for each.
+const BATCH: usize = 128;
 
 /// A popped group with everything that its native calls need.
 #[derive(Debug, Default)]

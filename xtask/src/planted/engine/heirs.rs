@@ -34,7 +34,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "each of those that hold an allocation frees it",
-        found: &[Script("heirs::whoever_goes_last_frees_it"), InSuccession(5)],
+        found: &[Script("heirs::whoever_goes_last_frees_it"), InSuccession(12)],
         changes: &[(
             "heirs.rs",
             "Some(share) => self.shares.leave(share, leaks),",
